@@ -33,6 +33,8 @@ module_kernels   one such kernel, from the module's operators
 draft            the draft of a task, before it is written
 binding          what the user's function is given
 trial            what was written is built and recorded: what that tells
+macro_guards     macros of the project's build without which a file does not build
+learned          relations of sizes, from calls that fail
 made_tensors     results and workspaces that a function makes itself
 asked_dtypes     dtypes by the pointers that a call asks for
 launched         which tensors the launches read and write

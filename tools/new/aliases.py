@@ -1,4 +1,4 @@
-"""Second names in a host function: `auto bias = bias_.value();`, `auto sizes = x.sizes();`."""
+"""Second names in a host function: `Tensor bias = *bias_;`, `auto sizes = x.sizes();`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from astra_chat.tools.new.source import Function, Piece
 
 _SECOND_NAME = re.compile(
-    r"\bauto (?:& )?(\w+) = ((?:\* )?\w+(?: (?:\.|->) (?:value|sizes|scalar_type|dtype) \( \))?) ;"
+    r"\b(?:auto|Tensor) (?:& )?(\w+) = "
+    r"((?:\* )?\w+(?: (?:\.|->) (?:value|sizes|scalar_type|dtype) \( \))?) ;"
 )
 
 

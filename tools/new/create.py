@@ -12,6 +12,7 @@ from astra_chat.tools.new import written_launcher as written
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.kernel_folder import kernel_files
+from astra_chat.tools.new.macro_guards import guarding_macro
 from astra_chat.tools.new.project import Project, Search, near_headers, project_of, text_of
 from astra_chat.tools.new.source import (
     BadSource,
@@ -83,6 +84,11 @@ def new_task(
     if not draft.makes_tensors:  # what it takes is all there is
         _require_task(draft, ())
     done = Tried(draft, project) if triton_file else tried(name, draft, origin, project)
+    if guard := guarding_macro(done.notes, project):
+        more = replace(search or Search(), defines=(*(search or Search()).defines, guard.macro))
+        draft, project = _read(name, kernels, function, more, launcher)
+        again = tried(name, draft, origin, project)
+        done = replace(again, notes=(guard.hint, *again.notes))
     _require_task(done.draft, done.notes)
     _write(folder, files(name, done.draft, origin, done.project) | project.headers)
     return folder, draft.origin, done.notes
@@ -199,7 +205,8 @@ def draft_of(
     defined = functions(plain)
     names, shapes = {piece.text for piece in plain}, shapes or {}
     names |= {piece.text for piece in pieces(launcher)}
-    entry = name if name not in names | KEYWORDS else f"{name}_launcher"
+    entries = (name, *(f"{name}_{word}" for word in ("launcher", "entry", "of_task")))
+    entry = next(word for word in entries if word not in names | KEYWORDS)
     exports = [] if launcher else framework.exports(plain, defined)
     if not launcher and (not exports or function not in (None, *(e.name for e in exports))):
         host = framework.host_functions(plain, defined)

@@ -15,13 +15,13 @@ def extent_of(values: Sequence[int], dims: Sequence[Mapping[str, int]]) -> str |
     A number that is always the same is a number, even where a dim has it too."""
     if len(set(values)) == 1 and len({tuple(one.items()) for one in dims}) > 1:
         return str(values[0])
-    for text in _expressions(list(dims[0]) if dims else []):
+    for text in expressions(list(dims[0]) if dims else []):
         if all(evaluate(text, one) == value for value, one in zip(values, dims, strict=True)):
             return text
     return None
 
 
-def _expressions(names: Sequence[str]) -> Iterator[str]:
+def expressions(names: Sequence[str]) -> Iterator[str]:
     """From the simplest on."""
     yield from names
     for name in names:
@@ -40,3 +40,7 @@ def _expressions(names: Sequence[str]) -> Iterator[str]:
         yield from (f"{one}*ceil_div({other}, {factor})" for factor in FACTORS)
     for chosen in itertools.combinations(names, 3):
         yield "*".join(chosen)
+        yield " + ".join(chosen)
+    for one in names:
+        for chosen in itertools.combinations([name for name in names if name != one], 3):
+            yield f"({' + '.join(chosen)})*{one}"

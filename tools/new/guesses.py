@@ -6,11 +6,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from astra_chat.tools.new.draft import Draft, DraftScalar, Tensor
 from astra_chat.tools.new.layout import names_in
-from astra_chat.tools.task.expressions import parse_relation
+from astra_chat.tools.task.expressions import evaluate, parse_relation
 
 ROWS = (1, 3, 17, 64, 5)
 COLUMNS = (64, 96, 256, 1000, 4096)
@@ -139,14 +139,17 @@ def _legal(draft: Draft, extents: Extents, required: list[str] | None = None) ->
     required = relations(draft)[0] if required is None else required
     parsed = [parse_relation(text) for text in required]
 
+    integers = integers_of(draft)
+
     def meets(some: Mapping[str, int]) -> bool:
         try:
-            return all(relation.value(some) for relation in parsed)
+            return all(relation.value({**integers, **some}) for relation in parsed)
         except (KeyError, ZeroDivisionError):
             return False
 
-    if meets(extents):
-        return extents
+    settled = settled_extents(draft, extents, required)
+    if meets(settled) and settled[draft.dims[0]] == extents[draft.dims[0]]:
+        return settled  # by the first dim the cases differ
     dims = [name for name in names_in(required) if name in extents and name not in draft.extents]
     for count in (1, 2):
         tried = [
@@ -156,7 +159,38 @@ def _legal(draft: Draft, extents: Extents, required: list[str] | None = None) ->
         ]
         if legal := [one for one in tried if meets(one)]:
             return min(legal, key=lambda one: _distance(extents, one))
-    return None
+    return settled if meets(settled) else None
+
+
+def integers_of(draft: Draft) -> dict[str, int]:
+    """Values of integer scalars, which relations may name."""
+    return {s.name: int(scalar_value(s)) for s in draft.scalars if s.type == "int64_t"}
+
+
+def settled_extents(
+    draft: Draft, extents: Mapping[str, int], required: Sequence[str], keep: Collection[str] = ()
+) -> Extents:
+    """With relations met that say what a dim is, or what divides or bounds it; but of these."""
+    found = dict(extents)
+    for text in (*required, *required):
+        told = re.fullmatch(r"([a-z_]\w*) (==|%|<=|>=) (.+?)( == 0)?", text)
+        if told is None or told[1] not in found or (told[2] == "%") != bool(told[4]):
+            continue
+        try:
+            by = evaluate(told[3], {**integers_of(draft), **found})
+        except (KeyError, ValueError, ZeroDivisionError):
+            continue
+        own = found[told[1]]
+        nearest = {
+            "==": by,
+            "%": -(-own // max(by, 1)) * by,
+            "<=": min(own, by),
+            ">=": max(own, by),
+        }
+        changed = _whole(draft, told[1], nearest[told[2]])
+        if changed > 0 and told[1] not in draft.extents and told[1] not in keep:
+            found[told[1]] = changed
+    return found
 
 
 def _distance(wanted: Extents, extents: Extents) -> float:

@@ -139,7 +139,7 @@ def _shapes(facts: Facts, body: str) -> None:
 
 def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
     at = {index: extent for (name, index), extent in facts.sizes.items() if name == tensor}
-    if tensor in facts.counts:
+    if tensor in facts.counts and set(at) <= {0, -1} and facts.strides.get(tensor, set()) <= {0}:
         rows, over = facts.counts[tensor], facts.over.get(tensor)
         known = over in {*facts.dims, *facts.sizes.values()}
         return (rows, over) if known and over else (rows,) if over is None else ()

@@ -166,7 +166,8 @@ def _equal(layout: TensorShapes, stated: Stated, asked: str, value: str, known: 
     if not extent:
         return
     if count := re.fullmatch(r"(\w+)(?:\.|->)numel\(\)", asked):
-        layout.shapes.setdefault(count[1], (extent,))
+        if all(name != count[1] or axis in (0, -1) for name, axis in layout.sizes):
+            layout.shapes.setdefault(count[1], (extent,))
         return
     size = _size(asked)
     if size is None or layout.sizes.get(size):
@@ -249,10 +250,18 @@ def expression(layout: TensorShapes, text: str, known: set[str]) -> str:
     text = re.sub(
         r"\w+(?:\.|->)(?:size\(-?\d+\)|sizes\(\)\[-?\d+\]|shape\(?\)?\[-?\d+\])", put, text
     )
+    text = re.sub(r"(\w+)(?:\.|->)numel\(\)", lambda m: _product(layout, m[1]) or m[0], text)
     text = re.sub(r"(?<!/)/(?!/)", "//", text)
     whole = re.fullmatch(r"[\w+*/()-]+", text) and "()" not in text
     names = re.findall(r"[A-Za-z_]\w*", text)
     return text if whole and all(name in known for name in names) else ""
+
+
+def _product(layout: TensorShapes, tensor: str) -> str:
+    """How many elements a tensor has; "" where it is not known."""
+    return "*".join(
+        e if re.fullmatch(r"\w+", e) else f"({e})" for e in layout.shapes.get(tensor, ())
+    )
 
 
 def contiguous(shape: Shape) -> Shape:

@@ -118,7 +118,7 @@ def with_made(draft: Draft, made: Results) -> Draft:
     for at, found in enumerate(made.returned):
         if found is None:
             continue
-        name = named[at] if at < len(named) else _free("out", tensors)
+        name = named[at] if at < len(named) else free_name("out", tensors)
         names.append(name)
         own = next((i for i, t in enumerate(tensors) if t.name == name), None)
         if own is None:
@@ -132,11 +132,13 @@ def with_made(draft: Draft, made: Results) -> Draft:
         binding["returns"] = names
     if made.workspace:
         doubts = () if made.known else ("bytes of what the function allocates, by the dims",)
-        tensors.append(replace(WORKSPACE, shape=(made.workspace,), doubts=doubts))
+        name = free_name("workspace", tensors)
+        tensors.append(replace(WORKSPACE, name=name, shape=(made.workspace,), doubts=doubts))
     return replace(draft, tensors=tuple(tensors), binding=binding)
 
 
-def _free(name: str, tensors: Sequence[Tensor]) -> str:
+def free_name(name: str, tensors: Sequence[Tensor]) -> str:
+    """The name, or one with a number where a tensor has it."""
     taken = {tensor.name for tensor in tensors}
     numbered = (f"{name}_{at}" for at in range(1, 99))
     return name if name not in taken else next(n for n in numbered if n not in taken)

@@ -226,4 +226,9 @@ def _listed(command: Sequence[str], path: Path) -> list[str]:
 
 def _is_system(path: Path, ours: Sequence[Path]) -> bool:
     real = path.resolve()
-    return real.is_relative_to("/usr") or any(real.is_relative_to(folder) for folder in ours)
+    compilers = "/lib/gcc/" in real.as_posix() or "/include/c++/" in real.as_posix()
+    return (
+        compilers
+        or real.is_relative_to("/usr")
+        or any(real.is_relative_to(folder) for folder in ours)
+    )

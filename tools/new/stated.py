@@ -23,6 +23,7 @@ _AFTER_PARAMETER = re.compile(
     r"[ \t]*[,)]?[ \t]*\{?[ \t]*(//[^\n]*(?:\n[ \t]*//[^\n]*)*|/\*.*?\*/)", re.DOTALL
 )
 _SIDES = re.compile(r"(.+?)(==|<=|>=|!=|<|>)(.+)")
+_ABSENT = re.compile(r"!\w+(?:(?:\.|->)(?:has_value|defined)\(\))?|\w+==(?:std::)?nullopt")
 _DTYPE = re.compile(r"(\w+)(?:\.|->)(?:scalar_type|dtype)\(\)")
 DTYPE_WORDS: dict[str, DTypeName] = {
     "Float": "float32", "Float32": "float32", "Half": "float16", "Float16": "float16",
@@ -118,15 +119,15 @@ def _shapes_in(text: str) -> Iterator[Shape]:
             yield shape
 
 
-def _split(text: str) -> list[str]:
-    """Splits at commas that stand in no bracket."""
+def _split(text: str, sign: str = ",") -> list[str]:
+    """Splits at a sign that stands in no bracket."""
     parts, deep = [""], 0
     for letter in text:
         deep += (letter == "(") - (letter == ")")
-        if letter == "," and deep == 0:
+        parts[-1] += letter
+        if deep == 0 and parts[-1].endswith(sign):
+            parts[-1] = parts[-1].removesuffix(sign)
             parts.append("")
-        else:
-            parts[-1] += letter
     return parts
 
 
@@ -163,14 +164,17 @@ def _read_check(found: Stated, name: str, arguments: Sequence[str]) -> None:
             sign = {"EQ": "==", "LE": "<=", "LT": "<", "GE": ">=", "GT": ">"}[comparison[1]]
             _read_condition(found, f"{arguments[0]}{sign}{arguments[1]}")
     else:
-        for condition in arguments[0].split("&&"):
-            _read_condition(found, condition)
+        _read_condition(found, arguments[0])
 
 
 def _read_condition(found: Stated, condition: str) -> None:
     condition = _unwrapped(condition)
-    if "||" in condition:
-        _read_alternatives(found, condition.split("||"))
+    if len(parts := _split(condition, "||")) > 1:
+        _read_alternatives(found, parts)
+        return
+    if len(parts := _split(condition, "&&")) > 1:
+        for part in parts:
+            _read_condition(found, part)
         return
     sides = _SIDES.fullmatch(condition)
     if sides is None:
@@ -211,6 +215,10 @@ def _read_equation(found: Stated, left: str, right: str) -> bool:
 
 def _read_alternatives(found: Stated, parts: Sequence[str]) -> None:
     """Reads dtypes from alternatives: x.scalar_type() == kHalf || x.scalar_type() == kBFloat16."""
+    asked = [part for part in parts if not _ABSENT.fullmatch(_unwrapped(part))]
+    if len(asked) == 1 and len(parts) > 1:  # !bias || bias->numel() == n
+        _read_condition(found, asked[0])
+        return
     pairs = [_SIDES.fullmatch(_unwrapped(part)) for part in parts]
     tensors = {m[1] for p in pairs if p and (m := _DTYPE.fullmatch(_unwrapped(p[1])))}
     dtypes = [_named(p[3]) for p in pairs if p]

@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
@@ -20,7 +21,15 @@ from astra_chat.tools.new.asked_dtypes import AskedDtypes, with_asked_dtypes
 from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
-from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
+from astra_chat.tools.new.learned import Failure, with_learned
+from astra_chat.tools.new.made_tensors import (
+    RESULT,
+    WORKSPACE,
+    MadeTensors,
+    free_name,
+    made_in,
+    with_made,
+)
 from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.reference_file import zeros_py
 from astra_chat.tools.new.task_files import files
@@ -44,7 +53,12 @@ _MISSING = "is not implemented: "
 MOST_CASES = 12
 _DECIDED = ("is left out", "build_timeout_s")
 _NUMBER = re.compile(r"\d+")
+_CHECKS = re.compile(r"^checks (\d+)$", re.MULTILINE)
 MOST_LINES = 12
+_NOT_LINKED, _UNCOUNTED = "exit status 127", 2**31
+"""A function of another file is called, which a call does once all checks are met."""
+MOST_LESSONS = 12
+"""Checks of a function from which sizes are learnt."""
 PATIENCE_S = 1200
 """Limit of a trial's build."""
 TIMES_LONGER = 3
@@ -84,6 +98,7 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if isinstance(seen, str):
             return Tried(draft, project, (seen,))
         drafted = draft
+        draft, roomy, seen = trial.learned(draft, roomy, project, seen)
         draft, notes = _told(draft, seen)
         draft = trial.with_written_shapes(draft, roomy, project)
         if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
@@ -118,7 +133,8 @@ def _roomy(draft: Draft) -> Draft:
     if not draft.makes_tensors:
         return draft
     binding = {key: value for key, value in draft.binding.items() if key != "returns"}
-    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
+    room = replace(WORKSPACE, name=free_name("workspace", draft.tensors))
+    more = (room,) if any(t.written for t in draft.tensors) else (RESULT, room)
     return replace(draft, tensors=(*draft.tensors, *more), binding=binding)
 
 
@@ -180,6 +196,31 @@ class _Trial:
             return found
         seen = self.seen(found, project)
         return draft if isinstance(seen, str) or seen.failed_lines() else found
+
+    def learned(
+        self, draft: Draft, roomy: Draft, project: Project, seen: _Seen
+    ) -> tuple[Draft, Draft, _Seen]:
+        """The drafts with what failing calls say of sizes and numbers, and their calls."""
+        for _ in range(MOST_LESSONS):
+            made = self._tried(roomy, project)
+            if isinstance(made, str) or not seen.failed_lines():
+                break
+            failed = [_failed(call) for call in seen.calls]
+            found = with_learned(roomy, seen.cases, failed, partial(_failures, *made))
+            again = len({*found.require}) < len(found.require)  # no cases meet what was learnt
+            after = self.seen(found, project) if found != roomy and not again else ""
+            if isinstance(after, str):
+                break
+            roomy, seen = found, after
+            draft = replace(
+                draft,
+                multiples=roomy.multiples,
+                require=roomy.require,
+                extents=roomy.extents,
+                scalars=roomy.scalars,
+                binding={**draft.binding, **roomy.binding},
+            )
+        return draft, roomy, seen
 
     def task(self, draft: Draft, project: Project) -> str:
         """Why there is no such task; "" where there is one."""
@@ -292,6 +333,30 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         findings = getattr(plans, "findings", ())
         seen.unplanned = findings[0].what if findings else getattr(plans, "message", str(plans))
     return seen
+
+
+def _failed(called: Called) -> Failure:
+    checks = _CHECKS.findall(called.said)
+    return Failure(_failure(called), int(checks[-1]) if checks else 0)
+
+
+def _failures(task: Task, made: Build, cases: Sequence[Case]) -> list[Failure]:
+    """What each call fails with; a process that ends without a report is tried again in halves."""
+    gpu = spec(pick_device("virtual").spec)
+    if not cases:
+        return []
+    try:
+        calls = called_once(made, task, cases, gpu, random.Random(_SEED))
+        if not isinstance(calls, Died):
+            return [_failed(call) for call in calls]
+        why = calls.message
+    except StepTimeout:
+        why = "a call of the function does not return"
+    if len(cases) == 1:
+        linked = _NOT_LINKED not in why
+        return [Failure(why, 0 if linked else _UNCOUNTED, linked)]
+    half = len(cases) // 2
+    return [*_failures(task, made, cases[:half]), *_failures(task, made, cases[half:])]
 
 
 def _elsewhere(made: Build) -> str:

@@ -72,6 +72,17 @@ def test_extents(text: str, found: str) -> None:
         ("TORCH_CHECK(k.dtype() == query.dtype());", "same_dtype", [("k", "query")]),
         ("TORCH_CHECK(head_size % 8 == 0);", "multiples", [("head_size", 8)]),
         ('TORCH_CHECK(rot_dim <= head_size, "at most");', "relations", ["rot_dim<=head_size"]),
+        (
+            "TORCH_CHECK(!k.has_value() || (k->size(0) == 4 && head_size % 8 == 0));",
+            "multiples",
+            [("head_size", 8)],
+        ),
+        ("TORCH_CHECK((head_size == 1 && n == 2) || (head_size == 2 && n == 4));", "relations", []),
+        (
+            "const torch::stable::Tensor& k_tensor = k.value(); TORCH_CHECK(k_tensor.dim() == 1);",
+            "ranks",
+            {"k": 1},
+        ),
         ("CHECK_LE(rot_dim, head_size);", "relations", ["rot_dim<=head_size"]),
         ("TORCH_CHECK(k.is_cuda()); TORCH_CHECK(name != other);", "relations", []),
     ],

@@ -183,3 +183,49 @@ def test_a_result_with_gaps_keeps_its_mark() -> None:
     folder, _, _ = new_task("pairs", [Path("pairs.cu")])
     (line,) = [t for t in (folder / "task.toml").read_text().splitlines() if '"scales", dtype' in t]
     assert 'shape = ["rows", "width"]' in line and "is this its shape" in line
+
+
+CHECKED = """#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/Dispatch.h>
+using torch::stable::Tensor;
+template <class T> __global__ void k(T* o, const T* x) { o[blockIdx.x] = x[blockIdx.x]; }
+Tensor f(const Tensor& x, const Tensor& qkv, const Tensor& w, int64_t bit, int64_t hq, int64_t hk,
+         int64_t hd) {
+  const int64_t n = x.size(0), d = x.size(1), c = qkv.size(1), e = w.size(0), g = w.size(1);
+  STD_TORCH_CHECK(x.dim() == 2 && qkv.dim() == 2 && w.dim() == 2 && qkv.size(0) == n);
+  STD_TORCH_CHECK(bit == 4 || bit == 8, "bit must be 4 or 8");
+  STD_TORCH_CHECK(c == (hq + hk + n) * hd, "QKV size");
+  if (d % 64 != 0) throw std::invalid_argument("d is not multiple");
+  STD_TORCH_CHECK((e == 256 && g == 3072) || (e == 9 && g == 5), "(3072, 256) or (9, 5)");
+  Tensor out = torch::stable::new_empty(x, {n});
+  void* stream = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(x.get_device_index(), &stream));
+  using torch::headeronly::ScalarType;
+  THO_DISPATCH_SWITCH(x.scalar_type(), "f", THO_DISPATCH_CASE(ScalarType::Half, [&] {
+    k<<<n, 1, 0, static_cast<cudaStream_t>(stream)>>>(
+        static_cast<scalar_t*>(out.mutable_data_ptr()),
+        static_cast<const scalar_t*>(x.const_data_ptr()));
+  }));
+  return out;
+}
+STABLE_TORCH_LIBRARY(demo, m) {
+  m.def("f(Tensor x, Tensor qkv, Tensor w, int bit, int hq, int hk, int hd) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(demo, CUDA, m) { m.impl("f", TORCH_BOX(&f)); }
+"""
+
+
+def test_failing_calls_of_the_stable_abi_say_what_sizes_are_allowed() -> None:
+    """A product of a sum, a multiple, a pair of numbers and a number: nothing reads the checks."""
+    Path("checked.cu").write_text(CHECKED)
+    folder, _, notes = new_task("checked", [Path("checked.cu")])
+    made = contract(folder)
+    assert not [note for note in notes if "is left out" not in note]
+    assert made["dims"]["d"]["multiple_of"] == 64
+    assert (made["dims"]["e"]["values"], made["dims"]["g"]["values"]) in (
+        ([256], [3072]),
+        ([9], [5]),
+    )
+    assert made["scalars"][0]["value"] == 4 and made["dtypes"] == ["float16"]
+    assert any("c == " in text and "hd" in text for text in made["require"])
+    assert made["binding"]["returns"] == ["out"]

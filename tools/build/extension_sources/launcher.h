@@ -52,10 +52,12 @@ inline void require_returned(const std::vector<at::Tensor>& returned, const std:
 template <class Body>
 cudaError_t called(Call& now, Body body) {
   current_call() = &now;
+  checks() = 0;
   cudaError_t error = cudaSuccess;
   try {
     body(now);
   } catch (const std::exception& thrown) {
+    say("checks ", checks());
     say("error: ", thrown.what());
     error = cudaErrorInvalidValue;
   }

@@ -99,13 +99,13 @@ CppFunction dispatch(DispatchKey, F function) {
 
 }  // namespace torch
 
-#define TORCH_LIBRARY(space, library) ASTRA_LIBRARY(__COUNTER__, library)
+#define TORCH_LIBRARY(space, library) ASTRA_REGISTERED(__COUNTER__, library)
 #define TORCH_LIBRARY_FRAGMENT(space, library) TORCH_LIBRARY(space, library)
 #define TORCH_LIBRARY_IMPL(space, key, library) ASTRA_LIBRARY_IMPL_##key(space, library)
 #define STABLE_TORCH_LIBRARY TORCH_LIBRARY
 #define STABLE_TORCH_LIBRARY_FRAGMENT TORCH_LIBRARY_FRAGMENT
 #define STABLE_TORCH_LIBRARY_IMPL TORCH_LIBRARY_IMPL
-#define ASTRA_LIBRARY(id, library)                                         \
+#define ASTRA_REGISTERED(id, library)                                         \
   static void ASTRA_JOIN(astra_library_, id)(::torch::Library & library);  \
   ASTRA_REGISTRATION(id, {                                                 \
     ::torch::Library library(search);                                      \

@@ -54,12 +54,16 @@ ASTRA_FLOAT8(Float8_e5m2, __NV_E5M2)
 #undef ASTRA_FLOAT8
 
 // AMD's encodings: a type of its own, so that a switch over dtypes compiles; no contract has them.
-struct alignas(1) Float8_e4m3fnuz {
-  uint8_t x;
-};
-struct alignas(1) Float8_e5m2fnuz {
-  uint8_t x;
-};
+#define ASTRA_BITS(Name, member)                                                       \
+  struct alignas(1) Name {                                                             \
+    uint8_t member;                                                                    \
+    struct from_bits_t {};                                                             \
+    static constexpr __host__ __device__ from_bits_t from_bits() { return {}; }        \
+    Name() = default;                                                                  \
+    constexpr __host__ __device__ Name(uint8_t bits, from_bits_t) : member(bits) {}    \
+  };
+ASTRA_BITS(Float8_e4m3fnuz, x)
+ASTRA_BITS(Float8_e5m2fnuz, x)
 struct alignas(1) Float8_e8m0fnu {
   uint8_t x;
   struct from_bits_t {};
@@ -68,9 +72,8 @@ struct alignas(1) Float8_e8m0fnu {
   constexpr __host__ __device__ Float8_e8m0fnu(uint8_t bits, from_bits_t) : x(bits) {}
   __host__ __device__ operator float() const { return x == 255 ? __builtin_nanf("") : ldexpf(1.0f, x - 127); }
 };
-struct alignas(1) Float4_e2m1fn_x2 {
-  uint8_t val_;
-};
+ASTRA_BITS(Float4_e2m1fn_x2, val_)
+#undef ASTRA_BITS
 
 // Two numbers of one small type give that type, rounded from float; with a float they give a float.
 #define ASTRA_OPERATOR(T, op)                                                                        \

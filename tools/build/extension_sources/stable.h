@@ -79,9 +79,14 @@ inline Tensor zero_(const Tensor& t) { return t.zero_(); }
 inline Tensor fill_(const Tensor& t, double value) { return t.fill_(value); }
 inline Tensor copy_(const Tensor& t, const Tensor& from, Maybe<bool> = {}) { return t.copy_(from); }
 
+// With a list of numbers in braces too.
 #define ASTRA_NO_FUNCTION(name)                                                 \
   template <class... A>                                                         \
   Tensor name(const Tensor&, const A&...) {                                     \
+    ASTRA_NOT_THERE("torch::stable::" #name "()", ASTRA_PRODUCT, A..., Tensor)  \
+  }                                                                             \
+  template <class... A>                                                         \
+  Tensor name(const Tensor&, std::initializer_list<int64_t>, const A&...) {     \
     ASTRA_NOT_THERE("torch::stable::" #name "()", ASTRA_PRODUCT, A..., Tensor)  \
   }
 ASTRA_NO_FUNCTION(pad) ASTRA_NO_FUNCTION(amax) ASTRA_NO_FUNCTION(sum) ASTRA_NO_FUNCTION(sum_out)

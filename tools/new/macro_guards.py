@@ -1,0 +1,63 @@
+"""Macros that a project's build defines, found by what is missing without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.new.project import Project
+
+_MISSED = re.compile(r'has no member "(\w+)"|identifier "(\w+)" is undefined')
+_DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*)")
+_MACRO = re.compile(r"(?:!?\s*defined\s*\(?\s*)?([A-Za-z_]\w*)\)?\s*(?://.*|/\*.*)?")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A macro without which a name is not there."""
+
+    name: str
+    macro: str
+    file: str
+
+    @property
+    def hint(self) -> str:
+        """What the user is told."""
+        return (
+            f"{self.name} is defined under #ifdef {self.macro} in {self.file}: your project's build"
+            f" likely defines it, which -D {self.macro} does here"
+        )
+
+
+def guarding_macro(notes: Sequence[str], project: Project) -> Guard | None:
+    """The macro under which the first name that notes of a build miss is defined, if none of the
+    project's files and no -D defines it."""
+    texts = {"the file": project.source, **project.headers}
+    given = {flag.removeprefix("-D").partition("=")[0] for flag in project.defines}
+    for found in _MISSED.finditer("\n".join(notes)):
+        name = found[1] or found[2]
+        for file, text in texts.items():
+            for macro in _guards(name, text):
+                made = re.compile(rf"#\s*define\s+{macro}\b")
+                if macro not in given and not any(map(made.search, texts.values())):
+                    return Guard(name, macro, file)
+    return None
+
+
+def _guards(name: str, text: str) -> Iterator[str]:
+    """Macros that have to be defined where a text defines a name, the innermost first."""
+    defines = re.compile(rf"\b{name}\s*\(|\b(struct|class|enum|using)\s+{name}\b")
+    open_: list[str] = []
+    for line in text.splitlines():
+        if directive := _DIRECTIVE.match(line):
+            kind, macro = directive[1], _MACRO.fullmatch(directive[2])
+            if kind in ("if", "ifdef", "ifndef"):
+                positive = macro and kind != "ifndef" and "!" not in directive[2]
+                open_.append(macro[1] if macro and positive else "")
+            elif open_ and kind == "endif":
+                open_.pop()
+            elif open_:
+                open_[-1] = ""
+        elif defines.search(line):
+            yield from (macro for macro in reversed(open_) if macro)
