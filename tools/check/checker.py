@@ -85,6 +85,8 @@ class _Drawn:
     """Hidden cases that differ in their numbers only, and are called again and again."""
     numbers: KnownNumbers
     """What the candidate compares with; some cases are drawn for these."""
+    unmeasured: frozenset[str]
+    """Keys of these."""
     uncovered: tuple[str, ...]
     """Combinations that no case has."""
 
@@ -169,12 +171,17 @@ class Checker:
     ) -> tuple[Correct | Wrong | Failure, CheckRecord]:
         """First the cases that all candidates share, while the oracle and the baseline make the
         hidden ones, then those, then what is beyond the oracle."""
-        drawn, tell = self._drawn(asked), asked.tell
+        coming, tell = Ahead(lambda _: self._drawn(asked), self._runner.stop), asked.tell
         shared = self._oracle_cases([*extra, *self._own, *self._shared], tell)
         further, left_out = shared[: len(extra)], list[str]()
         failed = self._learned_with_own(further, tell)
-        own, seen = self._oracle_cases(self._own, tell), CheckProgress(uncovered=drawn.uncovered)
+        own = self._oracle_cases(self._own, tell)
         calls = self._shared_calls(asked, own, [t for t in further if t not in own])
+        self._recorder(asked).record(asked.built, [call.oracle_case.case for call in calls])
+        drawn = coming.result()
+        # What cases by heart look for is no matter of rounding.
+        self._unmeasured |= drawn.unmeasured
+        seen = CheckProgress(uncovered=drawn.uncovered)
         hidden = Ahead(partial(self._baseline_on, drawn.cases, tell), self._runner.stop)
         found = list[OracleCase]()
         try:
@@ -199,6 +206,7 @@ class Checker:
             return outcome, seen.record(self._task, left_out, drawn.cases, drawn.numbers)
         finally:
             hidden.end()
+            coming.end()
             self._forget([*map(self._oracle.place_of, drawn.cases), *found])
 
     def _begin_beyond(
@@ -210,11 +218,10 @@ class Checker:
         timed: Sequence[Case],
         sweep: RunningSweep | None,
     ) -> None:
-        """`calls`: those that come first, whose plans are recorded here; the hidden ones are taken
-        to be all judged."""
-        runner, rng = self._runner.seeded(asked.seed.of("check")), copy(asked.rng)
+        """`calls`: those that come first, whose plans are recorded; the hidden ones are taken to be
+        all judged."""
+        runner, rng = self._recorder(asked), copy(asked.rng)
         called = [call.oracle_case.case for call in calls]
-        runner.record(asked.built, called)
 
         def begin_sweep() -> list[Case]:
             if sweep is None:
@@ -242,6 +249,10 @@ class Checker:
         made = self._oracle.oracle_cases(cases, stop, lambda n: tell(n, len(cases), ORACLE))
         return made, self._run_on(made, tell, replace(self._runner, stop=stop))
 
+    def _recorder(self, asked: _Asked) -> Runner:
+        """Records the plans of a check's calls."""
+        return self._runner.seeded(asked.seed.of("check"))
+
     def _called(
         self, asked: _Asked, calls: Sequence[Call], seen: CheckProgress, *, whole: bool = True
     ) -> Correct | Wrong | Failure:
@@ -266,12 +277,11 @@ class Checker:
         pairs = [(first, twin(first, asked.rng)) for first in first_of_each_dtype(cases)]
         numbers = known_numbers(asked.built)
         by_heart = cases_by_heart(self._task, numbers, asked.seed, asked.confirming)
-        # What these look for is no matter of rounding.
-        self._unmeasured |= {case.key for case in by_heart}
         return _Drawn(
             cases=unique([*cases, *(second for _, second in pairs), *by_heart]),
             pairs=pairs,
             numbers=numbers,
+            unmeasured=frozenset(case.key for case in by_heart),
             uncovered=uncovered,
         )
 

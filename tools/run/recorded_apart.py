@@ -50,7 +50,7 @@ def recorded(
 def recorded_apart(
     build: Build, task: Task, cases: Sequence[Case], device: Device, seed: Seed, stop: Stop
 ) -> Found:
-    """Returns what `recorded` does, from a process of its own in any case."""
+    """Does what `recorded` does, in a process of its own in any case."""
     with tempfile.TemporaryDirectory(prefix="astra-plans-") as name:
         folder = Path(name)
         (folder / "cases").write_text("".join(f"{case.model_dump_json()}\n" for case in cases))
