@@ -10,7 +10,7 @@ steps       statements of a basic block, fused into loops over lanes
 layout      the structures of simt.h for ctypes
 faults      messages of faults
 
-Instruction families: integers, bits, floats, halves, fp8, compares, convert, moves, memory,
+Instruction families: integers, bits, floats, halves, compares, convert, moves, memory,
 cp_async, bulk, mbarriers, tensor, warps, control.
 
 C sources: lanes.h (what a lane computes), simt.h and machine.h (warps and workers), blocks.c,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from astra_vgpu.c_engine import fp8
 from astra_vgpu.c_engine.code import Code, c_type, elementwise, family
 from astra_vgpu.c_engine.floats import MODES
 from astra_vgpu.numpy_engine.fp8 import NAMES
@@ -15,7 +14,7 @@ _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 @family("cvt")
 def cvt(code: Code) -> None:
     if any(m in NAMES for m in code.instruction.modifiers):
-        fp8.convert(code)
+        _eight_bit_floats(code)
         return
     if any(m in ("f16x2", "bf16x2") for m in code.instruction.modifiers):
         _packed(code)
@@ -40,6 +39,29 @@ def cvt(code: Code) -> None:
     else:
         text = _between_integers(source, target, saturates)
     elementwise(code, text, source, target)
+
+
+def _eight_bit_floats(code: Code) -> None:
+    """cvt.rn.satfinite{.relu}.f8x2.f32 d, high, low; .f8x2.f16x2 d, a; cvt.rn{.relu}.f16x2.f8x2."""
+    code.option("rn")
+    relu = code.flag("relu")
+    narrows = code.flag("satfinite")
+    name = code.option(*NAMES).removesuffix("x2")
+    source = code.type()
+    if not narrows:
+        raw = f"x{code.keep(code.read(1, 'b16'), 'uint16_t')}"
+        high, low = (
+            f"half_of_{name}((uint8_t)({raw} >> {shift}), {int(relu)})" for shift in (8, 0)
+        )
+        code.write(0, "b32", f"(uint32_t){low} | (uint32_t){high} << 16")
+        return
+    if source == "f32":
+        values = [code.read(index, "f32") for index in (1, 2)]
+    else:
+        packed = f"x{code.keep(code.read(1, 'b32'), 'uint32_t')}"
+        values = [f"widen_f16((uint16_t)({packed} >> {shift}))" for shift in (16, 0)]
+    high, low = (f"narrow_{name}({value}, {int(relu)})" for value in values)
+    code.write(0, "b16", f"(uint16_t)({low} | {high} << 8)")
 
 
 def _limits(type_name: str) -> tuple[int, int]:

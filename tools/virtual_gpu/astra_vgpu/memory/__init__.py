@@ -9,5 +9,4 @@ warp_races           races on global memory between threads of a block
 early_accesses       what a thread may touch before griddepcontrol.wait
 uninitialized_reads  reads of memory that was never written
 stored_spans         which part of each buffer a block stored to
-unwritten            which bytes nothing wrote of what is copied to the host
 """

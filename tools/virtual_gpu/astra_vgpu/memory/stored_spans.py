@@ -1,5 +1,5 @@
 """Which part of each buffer a block stored to: where only a sample of blocks runs, what nobody
-wrote is told apart from what others would have written."""
+wrote differs from what others would have written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class StoredSpans:
             spans[block] = min(known[0], begin), max(known[1], end)
 
     def _number(self, launch: Launch) -> int:
-        """Two launches may be equal: they are told apart as objects."""
+        """Returns the number of this launch object: two launches may be equal."""
         for number, known in enumerate(self._launches):
             if known is launch:
                 return number

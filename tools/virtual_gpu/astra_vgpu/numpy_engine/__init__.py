@@ -18,8 +18,6 @@ claimed_rows         its fast way for stores of whole blocks
 warp_races           the check between threads of a block on global memory, on arrays of lanes
 pending_copies       copies to shared memory that are in flight
 counters             sectors, wavefronts, bank conflicts, divergent branches
-constant_loads       different words of a warp's loads of constants
-bank_conflicts       words of one bank that are delivered one after the other
 unset_registers      registers that are read before anything has set them
 first_touch          sectors that a block reads for the first time
 l2_atomics           serialized atomics in L2
@@ -28,7 +26,6 @@ instruction_costs    machine instructions and cycles of PTX instructions
 block_costs          cost of one execution of a basic block
 rounding             halves, directed rounding, FMA with one rounding
 doubles              float64 in the directed rounding modes
-tensor_core_sums     how tensor cores add
 
 Instruction families: floats, halves, fp8, integers, bits, compares, moves, convert, loads, atomics,
 cache_hints, allocation (malloc and free), cp_async, bulk, mbarriers, mbarrier_waits, tensor, warps,

@@ -110,7 +110,7 @@ class Arena:
         offsets = select(address, active, f.shape)
         highest = int(offsets.max())
         if highest + site.size > self.limit:
-            lane = int(np.argmax(offsets + np.uint64(site.size) > self.limit))
+            lane = int(np.argmax(offsets > self.limit - site.size))
             raise f.fault(
                 site.instruction,
                 "out_of_bounds",
@@ -308,17 +308,19 @@ def _region(
 
 
 def spaces_of(f: Frame, address: Array, active: Active) -> Iterator[tuple[str, Array, Active]]:
-    """Splits generic addresses by space: (space, address in that space, lanes)."""
+    """Splits generic addresses by space: (space, address in that space, lanes). Those beyond every
+    window are global memory's, which has nothing there."""
     values = select(address, active, f.shape)
     if int(values.max()) < _FIRST_WINDOW:
         yield "global", address, active
         return
     window = np.broadcast_to(address, f.shape) >> np.uint64(56)
-    for space, start in {"global": 0, **WINDOWS}.items():
-        mask = active.mask & (window == np.uint64(start >> 56))
+    masks = {s: active.mask & (window == np.uint64(start >> 56)) for s, start in WINDOWS.items()}
+    rest = active.mask & ~np.logical_or.reduce(list(masks.values()))
+    for space, mask in {"global": rest, **masks}.items():
         count = int(np.count_nonzero(mask))
         if count:
-            yield space, address - np.uint64(start), Active(mask, count)
+            yield space, address - np.uint64(WINDOWS.get(space, 0)), Active(mask, count)
 
 
 def reads_constants(space: str, address: Operand) -> bool:

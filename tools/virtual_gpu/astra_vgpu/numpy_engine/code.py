@@ -177,15 +177,12 @@ class Code(Modifiers):
         return lambda f: resize(f.special(name), dtype)
 
     def symbol(self, symbol: Symbol, dtype: Any) -> Read:
-        """The address of a variable, in its own space."""
-        place = self.unit.places.get(symbol.name)
-        if place is None:
-            raise self.refuse(f"the symbol {symbol.name}")
-        offset = place.offset + symbol.offset
-        if place.space in ("global", "const"):
-            name = symbol.name
-            return lambda f: np.full((1, 1), f.symbols[name] + offset, dtype)
-        value = np.full((1, 1), offset, dtype)
+        """The address of a variable, in its own space; it wraps in the bits of `dtype`."""
+        name, most = symbol.name, 1 << bits_of(dtype)
+        offset = self.offset_of(name) + symbol.offset
+        if self.unit.space(name) in ("global", "const"):
+            return lambda f: np.full((1, 1), (f.symbols[name] + offset) % most, dtype)
+        value = np.full((1, 1), offset % most, dtype)
         return lambda f: value
 
     def offset_of(self, name: str) -> int:

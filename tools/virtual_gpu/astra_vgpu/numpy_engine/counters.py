@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from astra_vgpu.memory.buffers import Buffer
 from astra_vgpu.numpy_engine.address_spaces import BufferRegion, Site
-from astra_vgpu.numpy_engine.bank_conflicts import BANKS, conflicts
-from astra_vgpu.numpy_engine.constant_loads import ConstantLoads
 from astra_vgpu.numpy_engine.dtypes import Array
 from astra_vgpu.numpy_engine.first_touch import FirstTouchRounds, Rounds
 from astra_vgpu.numpy_engine.frame import Active
@@ -32,6 +30,53 @@ from astra_vgpu.types import (
     Counters,
     Visits,
 )
+
+
+class ConstantLoads:
+    """Constant loads of one batch: the constant cache serves a warp word by word."""
+
+    def __init__(self, counters: Counters, shape: tuple[int, int]) -> None:
+        """shape: blocks and threads of the batch."""
+        self._counters, self._shape = counters, shape
+        self._further = np.zeros(shape[0] * shape[1] // WARP_LANES, np.int64)
+        """Words beyond the first of each load, by warp."""
+
+    def load(self, size: int, address: Array, active: Active) -> None:
+        """size: bytes of a lane's access; of less than a word, the word is what counts."""
+        taking = active.mask.reshape(-1, WARP_LANES).any(axis=1)
+        different = np.ones(int(np.count_nonzero(taking)), np.int64)
+        if address.size > 1:
+            width = np.uint64(max(size, 4).bit_length() - 1)
+            rows = np.sort(per_warp(address >> width, active, self._shape), axis=1)
+            different += np.count_nonzero(np.diff(rows, axis=1), axis=1)
+        self._counters.constant_load_requests += different.size
+        self._counters.constant_load_words += int(different.sum())
+        self._further[taking] += different - 1
+
+    def finish(self) -> None:
+        """Adds the most of any one warp to the counters."""
+        most = max(self._counters.critical_path_constant_words, int(self._further.max()))
+        self._counters.critical_path_constant_words = most
+
+
+BANKS = 32
+"""Each delivers a word of four bytes at a time."""
+
+
+def conflicts(rows: Array, parts: int) -> int:
+    """Sum over rows of the most different words that any one bank must deliver.
+
+    rows: first word of each lane, int64; a lane takes `parts` words.
+    """
+    words = (rows[:, :, None] + np.arange(parts)).reshape(rows.shape[0], -1)
+    words = np.sort(words, axis=1)
+    fresh = np.ones(words.shape, np.bool_)
+    fresh[:, 1:] = words[:, 1:] != words[:, :-1]
+    row = np.broadcast_to(np.arange(rows.shape[0])[:, None], words.shape)
+    key = (row * BANKS + words % BANKS)[fresh]
+    counts = np.bincount(key, minlength=rows.shape[0] * BANKS).reshape(-1, BANKS)
+    return int(counts.max(axis=1).sum())
+
 
 _LANES_OF_SECTOR = SECTOR_BYTES // 4
 """Lanes whose words of local memory share a sector."""

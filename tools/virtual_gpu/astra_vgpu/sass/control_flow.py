@@ -27,7 +27,7 @@ class MachineBlock:
     parted, and the compiler's functions behind the kernel's own code."""
 
 
-class CallsOwnFunction(Exception):
+class CallsOwnFunction(ValueError):
     """A function of the source was not inlined: what a call of it takes is not worked out here."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from astra_vgpu.sass.pipeline import Timing, timings
 from astra_vgpu.sass.store_merging import follow
 from astra_vgpu.types import Counters, LaunchReport, Visits
 
+logger = logging.getLogger(__name__)
+ODD = (OSError, LookupError, ValueError, ArithmeticError, RuntimeError)
+"""Errors from text of another program, on code that a candidate chose: there are the guesses from
+the PTX to continue with. Any other error is ours."""
 TENTHS = 10
 _CALLED = Counter({"alu": 30, "imad": 40, "misc": 20})
 """About what a function that is called for a quotient of 64-bit integers executes."""
@@ -171,11 +176,10 @@ class MachineCode:
         return code
 
     def _read(self, name: str, ptx: Sequence[PtxBlock]) -> KernelCode | None:
-        # Text of another program, on code that a candidate chose: whatever is odd about it, there
-        # are the guesses from the PTX to continue with.
         try:
             return KernelCode(self._disassembly.kernel(name), ptx)
-        except Exception:
+        except ODD as error:
+            _note(name, error)
             return None
 
     def counted(self, report: LaunchReport, ptx: Sequence[PtxBlock]) -> LaunchReport:
@@ -183,12 +187,16 @@ class MachineCode:
         code = self.kernel(report.launch.kernel, ptx) if report.visits is not None else None
         if code is None or report.visits is None:
             return report
-        # As in _read: what is odd about the code shows here, too.
         try:
             executed = code.executed(report.visits)
-        except Exception:
+        except ODD as error:
+            _note(report.launch.kernel, error)
             return report
         return dataclasses.replace(report, counters=changed(report.counters, executed))
+
+
+def _note(kernel: str, error: Exception) -> None:
+    logger.info("counters of %s are guesses from its PTX: %r", kernel, error)
 
 
 def changed(counters: Counters, executed: Executed) -> Counters:

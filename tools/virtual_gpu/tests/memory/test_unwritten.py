@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_vgpu.memory.unwritten import unwritten
+from astra_vgpu.memory.buffers import unwritten
 
 
 def _without(nbytes: int, *gaps: tuple[int, int]) -> np.ndarray:

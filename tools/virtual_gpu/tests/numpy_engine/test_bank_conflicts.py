@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_vgpu.numpy_engine.bank_conflicts import BANKS, conflicts
+from astra_vgpu.numpy_engine.counters import BANKS, conflicts
 
 LANES = np.arange(BANKS, dtype=np.int64)
 

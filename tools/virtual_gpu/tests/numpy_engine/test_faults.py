@@ -101,6 +101,44 @@ def test_an_access_to_the_next_array(access: str, words: str) -> None:
         bench.launch("kernel", 1, 32, out)
 
 
+BEFORE = """.version 9.0
+.target sm_90
+.address_size 64
+.global .align 16 .b8 known[64]; .const .align 16 .b8 fixed[64];
+.visible .entry kernel(.param .u64 out)
+{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<2>;
+.shared .align 16 .b8 mine[64]; .local .align 16 .b8 own[64];
+mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 3; ld.param.u64 %rd0, [out]; mov.u64 %rd1, 0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        ("ld.shared.u32 %r1, [mine+-4];", "read of 4 bytes at shared offset 18446744073709551612"),
+        ("st.u32 [mine+-4], 1;", "write of 4 bytes at shared offset 18446744073709551612"),
+        ("atom.shared.add.u32 %r1, [mine+-4], 1;", "at shared offset 18446744073709551612"),
+        ("mov.u32 %r1, mine+-4; ld.shared.u32 %r1, [%r1];", "at shared offset 4294967292"),
+        ("cp.async.ca.shared.global [mine+-16], [known], 16;", "offset 18446744073709551600"),
+        ("ld.local.u32 %r1, [own+-4];", "at local offset 18446744073709551612"),
+        ("st.local.u32 [-4], 1;", "at local offset 18446744073709551612"),
+        ("ld.global.u32 %r1, [known+-4];", "nearest buffer: known of 64 bytes, offset -4"),
+        ("ld.const.u32 %r1, [fixed+-4];", "nearest buffer: fixed of 64 bytes, offset -4"),
+        ("ld.global.u32 %r1, [%rd1+-4];", "at address 0xfffffffffffffffc"),
+        ("ld.u32 %r1, [%rd1+-4];", "at address 0xfffffffffffffffc"),
+        ("st.u32 [%rd1+-4], 1;", "at address 0xfffffffffffffffc"),
+        ("atom.add.u32 %r1, [%rd1+-4], 1;", "at address 0xfffffffffffffffc"),
+        ("selp.b64 %rd2, %rd0, -4, %p1; ld.u32 %r1, [%rd2];", "thread (3, 0, 0)"),
+        ("selp.b64 %rd2, 0, -4, %p1; ld.shared.u32 %r1, [%rd2];", "thread (3, 0, 0)"),
+    ],
+)
+def test_a_constant_address_before_all_memory(access: str, words: str) -> None:
+    """A negative address wraps, as the hardware's do: nothing lies there in any space."""
+    with pytest.raises(Fault) as caught:
+        Bench(parse(f"{BEFORE} {access} ret; }}")).launch("kernel", 1, 32, np.zeros(1, np.int32))
+    assert caught.value.kind == "out_of_bounds" and words in str(caught.value)
+
+
 def test_reading_before_a_buffer(compiled: Any, aligned: Any) -> None:
     room = aligned(np.zeros(64, np.float32))
     out = aligned(np.zeros((1, 8), np.float32))

@@ -174,3 +174,11 @@ def test_rounds_waited_for_at_mbarriers_come_once() -> None:
     assert changed(copies, executed).dependent_load_rounds == 10
     other_warp = Counters(dependent_load_rounds=8, mbarrier_rounds=8)
     assert changed(other_warp, executed).dependent_load_rounds == 8
+
+
+def test_a_kernel_without_text_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    assert MachineCode(tmp_path / "none.sass").kernel("sums", ()) is None
+    assert "counters of sums are guesses from its PTX: FileNotFoundError" in caplog.text
