@@ -366,7 +366,7 @@ def page() -> str:
             *_table(EvaluateOptions),
             "\n## Settings\n",
             "astra.toml may contain these options, by their names in Python"
-            " ([settings.md](settings.md)): {', '.join(f'`{name}`' for name in settable())}.",
+            f" ([settings.md](settings.md)): {', '.join(f'`{name}`' for name in settable())}.",
         )
     )
 
