@@ -137,7 +137,9 @@ def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> No
     assert parted(again) == []
     assert course(again) == course(live)
     assert again.ended is not None and live.ended is not None
-    assert again.ended.reason == live.ended.reason
+    # A profiler that asks to stop in the last round: the run says now that its rounds are done.
+    same = {live.ended.reason, "rounds"} if live.ended.reason == "profiler" else {live.ended.reason}
+    assert again.ended.reason in same
 
 
 @pytest.mark.parametrize(
