@@ -1,5 +1,5 @@
-"""The task gqa_paged_decode: an honest variant passes its check cases, planted faults fail, and its
-script is what its files say."""
+"""The task gqa_paged_decode: its script is what its files say, and its reference is attention as
+PyTorch computes it."""
 
 from __future__ import annotations
 
@@ -9,41 +9,12 @@ import pytest
 import torch
 
 from astra_chat.models.script import load_script
-from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from tests.contracts.planted import judged, planted
 from tests.sglang_kernels import shipped
 
 TASK = find_task("gqa_paged_decode")
 SCRIPT = load_script(TASK)
 KERNELS = shipped.kernels(TASK)
-ROUNDED = "__bfloat162float(__float2bfloat16_rn({}))"
-FAULTS = {
-    "scores in bfloat16": ("score *= scale;", f"score = {ROUNDED.format('score * scale')};"),
-    "results in bfloat16": (
-        "result[row][i] = result[row][i] * before + share * values[i];",
-        f"result[row][i] = {ROUNDED.format('result[row][i] * before + share * values[i]')};",
-    ),
-    "the last token twice": ("if (token >= end) continue;", "if (token > end) continue;"),
-    "not rescaled": ("sum[row] * before + share;", "sum[row] + share;"),
-    "the pages of the first request": ("cache.page_table[request *", "cache.page_table[0 *"),
-    "parts without their weights": (
-        "total = total * before + weight * one.y;",
-        "total = total + one.y;",
-    ),
-    "the first head's cache": (
-        "(slot * cache.kv_heads + head) * kDim",
-        "(slot * cache.kv_heads) * kDim",
-    ),
-    "one query left out": ("for (int row = 0; row < kGroup; ++row) {\n    float highest",
-                           "for (int row = 1; row < kGroup; ++row) {\n    float highest"),
-}  # fmt: skip
-
-
-@pytest.mark.second_tier
-@pytest.mark.parametrize("device", ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_honest_variants_pass_and_planted_faults_fail(device: str) -> None:
-    judged(TASK, planted(TASK.baseline, FAULTS), pick_device(device))
 
 
 @pytest.mark.parametrize("name", shipped.sound(TASK, SCRIPT))

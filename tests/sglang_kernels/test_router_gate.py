@@ -1,5 +1,5 @@
-"""The task router_gate: an honest variant passes its check cases, planted faults fail, near-ties
-may fall either way and nothing else may, and its script is what its files say."""
+"""The task router_gate: near-ties may fall either way and nothing else may, and its script is what
+its files say."""
 
 from __future__ import annotations
 
@@ -11,47 +11,13 @@ import pytest
 import torch
 
 from astra_chat.models.script import load_script
-from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from tests.contracts.planted import judged, planted
 from tests.sglang_kernels import shipped
 
 TASK = find_task("router_gate")
 SCRIPT = load_script(TASK)
 KERNELS = shipped.kernels(TASK)
 REFERENCE = shipped.reference(TASK)
-ROUNDED = "__bfloat162float(__float2bfloat16_rn({}))"
-FAULTS = {
-    "logits in bfloat16": (
-        "logits[(first + row) * experts + expert] = sum;",
-        f"logits[(first + row) * experts + expert] = {ROUNDED.format('sum')};",
-    ),
-    "sums in bfloat16": (
-        "sums[row] += values[i] * weights[i];",
-        f"sums[row] = {ROUNDED.format('sums[row] + values[i] * weights[i]')};",
-    ),
-    "a sum without its last vector": (
-        "at < hidden; at += kThreads * kVector",
-        "at + kVector < hidden; at += kThreads * kVector",
-    ),
-    "weights with the bias": ("kept = scores[best];", "kept = value;"),
-    "chosen without the bias": ("score + bias[expert];", "score + 0.0f * bias[expert];"),
-    "groups by their best alone": ("sum = best + second;", "sum = best;"),
-    "all groups": ("== 0) choice[expert] = -INFINITY;", "> 1) choice[expert] = -INFINITY;"),
-    "not renormalised": ("kept / (sum + 1e-20f) * scale", "kept * scale"),
-    "not scaled": ("kept / (sum + 1e-20f) * scale", "kept / (sum + 1e-20f)"),
-    "the chosen expert stays": ("if (lane == 0) choice[best] =", "if (lane < 0) choice[best] ="),
-    "one group too few": (
-        "round < topk_groups; ++round",
-        "round < max(1, topk_groups - 1); ++round",
-    ),
-}
-
-
-@pytest.mark.second_tier
-@pytest.mark.parametrize("device", ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_honest_variants_pass_and_planted_faults_fail(device: str) -> None:
-    judged(TASK, planted(TASK.baseline, FAULTS), pick_device(device))
 
 
 @pytest.mark.parametrize("name", shipped.sound(TASK, SCRIPT))
