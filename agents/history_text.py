@@ -86,7 +86,7 @@ def _metric(plan: Plan) -> str:
 
 
 def _small_gain(plan: Plan, basis: Basis | None) -> str:
-    """What a plan is told that predicts less than can be told from nothing."""
+    """The objection to a plan whose predicted gain is too small to be measured."""
     if basis != "estimated" or not 1 / ESTIMATES < plan.predicted_ratio < ESTIMATES:
         return ""
     return (

@@ -23,7 +23,7 @@ class Guard:
 
     @property
     def hint(self) -> str:
-        """What the user is told."""
+        """The message for the user."""
         return (
             f"{self.name} is defined under #ifdef {self.macro} in {self.file}: your project's build"
             f" likely defines it, which -D {self.macro} does here"

@@ -157,7 +157,7 @@ class Runner:
             yield
 
     def _leased_early(self, stop: Stop) -> AbstractContextManager[None]:
-        """Hold the GPU for contexts that nobody waits for yet: nobody is told of the wait."""
+        """Hold the GPU for contexts that nobody needs yet; the wait is not reported."""
         return lease(gpu_uuid(self.device.index), f"contexts of {self.task.name}", False, stop)
 
     def run(
