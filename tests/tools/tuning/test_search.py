@@ -58,7 +58,7 @@ def test_the_best_point_is_ranked_halved_judged_and_confirmed(tmp_path: Path) ->
     assert report.best == judged[0].values == {"kBlocks": 64, "kThreads": 64}
     assert report.source == space.at(report.best)
     assert report.start_ratio == by_values[4, 64].ratio
-    steps = {text.split(";")[0] for text in told if not text.startswith("confirmed")}
+    steps = {text.split(";")[0] for text in told if not text.startswith("confirm")}
     assert steps == {"ranked on the virtual GPU", "measured on 1 of 1 case", "judged"}
     assert {"judged; next: kBlocks = 64, kThreads = 64"} < set(told)
     assert any(text.startswith("judged; kBlocks = 64, kThreads = 64: correct on") for text in told)
