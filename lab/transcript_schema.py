@@ -15,7 +15,10 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class LineSchemaGenerator(GenerateJsonSchema):
-    """Numbers that are not finite are texts."""
+    """Numbers that are not finite are texts. No field has a title, which would repeat its name."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
 
     def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
         number = super().float_schema(schema)
