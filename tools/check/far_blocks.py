@@ -154,10 +154,12 @@ class _Part:
             return None
         return _Places(origin, steps, basis, scale, base)
 
-    def lacking(self) -> Iterator[tuple[list[Coordinates], list[range]]]:
+    def lacking(self, may_stay: bool) -> Iterator[tuple[list[Coordinates], list[range]]]:
         """Yields blocks that wrote nothing, or less than others, where all of them lie beyond the
-        others on one axis; and the coordinates of those others."""
-        for lacking in (self.silent, self.silent + self.short):
+        others on one axis; and the coordinates of those others. `may_stay`: what the argument holds
+        may be its result, so where blocks leave gaps, the end of a shorter one may begin a gap."""
+        short = [] if may_stay and not self.said.dense else self.short
+        for lacking in (self.silent, self.silent + short):
             others = self.wrote.keys() - lacking
             if lacking and others and (allowed := self._before(lacking, others)):
                 yield lacking, allowed
@@ -197,16 +199,25 @@ class _Part:
 
 
 def silent_blocks(
-    candidate: Sequence[StoredBlocks], baseline: Sequence[StoredBlocks]
+    candidate: Sequence[StoredBlocks],
+    baseline: Sequence[StoredBlocks],
+    in_place: Collection[str] = (),
 ) -> SilentBlocks | None:
-    """Returns blocks of a candidate's call that left out what the baseline's writes, if any."""
+    """Returns blocks of a candidate's call that left out what the baseline's writes, if any.
+
+    Args:
+        candidate: what its launches stored.
+        baseline: what the baseline's launches stored in the same call.
+        in_place: names of arguments that are read, too, such as a query whose elements are rotated
+            in part: the others need not be written.
+    """
     parts = [part for part in map(_Part, candidate) if part.wrote]
     known = [part for part in map(_Part, baseline) if part.wrote]
     for part in parts:
         of = [one for one in known if one.said.argument == part.said.argument]
         others = [one for one in parts if one.said.argument == part.said.argument]
         others.remove(part)
-        for lacking, allowed in part.lacking():
+        for lacking, allowed in part.lacking(part.said.argument in in_place):
             if found := _left_out(part, lacking, allowed, others, of):
                 return found
     return None

@@ -138,7 +138,8 @@ class FarCalls:
         baseline = self._answers[answer.case.key]
         if answer.failure or not baseline:
             return answer.failure if isinstance(answer.failure, Unsafe) else None
-        if silent := silent_blocks(answer.stored, baseline.stored):
+        in_place = {arg.name for arg in self._runner.task.args if arg.read}
+        if silent := silent_blocks(answer.stored, baseline.stored, in_place):
             return self._left_out(answer.case, silent)
         if different := self._different(answer, baseline):
             return different

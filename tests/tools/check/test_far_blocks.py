@@ -120,3 +120,19 @@ def test_only_what_the_baseline_writes_has_to_be_written() -> None:
     apart = stored(lambda x, _: (2 * x * ROW, (2 * x + 1) * ROW))
     beside = stored(lambda x, y: (x * ROW, x * ROW + ROW) if y == 0 else None, (ROWS, 2))
     assert silent_blocks(beside, apart) is None
+
+
+def test_what_stays_as_it_was_need_not_be_written() -> None:
+    """Rotated in part and in place: 32 bytes of each row of 1,000, four rows a block. The last
+    block has one row, and what follows its 32 bytes follows those of every other row, too."""
+
+    def first_bytes(x: int, _: int) -> Span:
+        return 4 * x * ROW, (4 * x + 3 * (x < 4 * ROWS // 16)) * ROW + 32
+
+    some = stored(first_bytes, (ROWS // 4 + 1, 1), dense=False)
+    baseline = stored(row, (ROWS + 1, 1))
+    assert silent_blocks(some, baseline, {"out"}) is None
+    assert silent_blocks(some, baseline) is not None  # an output, of which all is to be written
+    # Whole blocks that write nothing are found in place, too.
+    half = stored(lambda x, y: first_bytes(x, y) if x < 700 else None, (ROWS // 4, 1), dense=False)
+    assert silent_blocks(half, baseline, {"out"}) is not None
