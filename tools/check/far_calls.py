@@ -28,7 +28,7 @@ from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_blocks import SilentBlocks, silent_blocks
-from astra_chat.tools.check.floats import as_float
+from astra_chat.tools.check.floats import SATURATION, as_float, ulp
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.check.kernels import Launching
 from astra_chat.tools.entropy import Seed
@@ -60,7 +60,7 @@ WIDE = 9 * 2**29
 without a sign hold."""
 DIFFERENT = 0.05
 """Share of an argument's largest magnitude by which a result differs that was made from another
-row; roundings are smaller."""
+row; roundings are smaller, or one code of an 8-bit float."""
 MOST_BYTES = 14 * 2**30
 """Most bytes of a call's arguments; hardly any of it is memory."""
 ADDRESSES_BYTES = 8 * MOST_BYTES
@@ -172,7 +172,10 @@ class FarCalls:
                 as_float(np.frombuffer(bytes.fromhex(one), np.uint8), dtype) for one in pair
             )
             largest = np.abs(known[np.isfinite(known)]).max(initial=0.0)
-            apart = ~(np.abs(got - known) <= DIFFERENT * largest) & np.isfinite(known)
+            # Neighbours among 8-bit floats are farther apart than that: one code is a rounding.
+            code = ulp(np.fmin(np.abs(got), np.abs(known)), dtype) if dtype in SATURATION else 0.0
+            allowed = np.maximum(DIFFERENT * largest, code)
+            apart = ~(np.abs(got - known) <= allowed) & np.isfinite(known)
             if largest and apart.any():
                 at = int(np.argmax(apart))
                 shape = arg.shape_of(answer.case)

@@ -22,7 +22,7 @@ FEW = 8
 any: fewer are codes, as zeros and ones of a mask."""
 MOST_LOOKED_AT = 4096
 """Elements that are looked at for that."""
-INTEGER_OF = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+INTEGER_OF = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 Plant = tuple[float, Way]
 
 
@@ -110,7 +110,8 @@ def _may_hold(arg: Arg, drawn: torch.Tensor, number: float) -> bool:
         return False
     if arg.largest is not None or arg.range is not None:
         return True
-    finite = drawn[drawn.isfinite()].double()
+    wide = drawn.double()  # torch asks no 8-bit float whether it is finite
+    finite = wide[wide.isfinite()]
     if len(set(finite[:MOST_LOOKED_AT].tolist())) < FEW:
         return False
     return float(finite.min()) <= rounded <= float(finite.max())

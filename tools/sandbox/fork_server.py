@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import struct
@@ -26,6 +25,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from astra_chat.tools.sandbox import launch
+from astra_chat.tools.sandbox.ready import ready
 
 REPORT = 3
 """The number under which a forked process has the pipe to its judge."""
@@ -43,10 +43,10 @@ def main() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
     running = dict[int, tuple[int, int]]()
     while True:
-        ready = select.select([line.fileno(), *running], [], [])[0]
-        for ended in [file for file in running if file in ready]:
+        readable = ready([line.fileno(), *running])
+        for ended in [file for file in running if file in readable]:
             _tell_end(ended, *running.pop(ended))
-        if line.fileno() in ready and not _served(line, modules, running):
+        if line.fileno() in readable and not _served(line, modules, running):
             break
     for pid, _ in running.values():
         with suppress(ProcessLookupError):

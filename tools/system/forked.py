@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import IO
 from astra_chat.tools.sandbox.fork_server import NUMBER
 from astra_chat.tools.sandbox.isolation import isolation
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.sandbox.ready import ready
 from astra_vgpu.ground.errors import AstraError
 
 KILLED = -9
@@ -47,7 +47,7 @@ class Forked:
     def poll(self) -> int | None:
         """Returns its exit code, as subprocess does, or None while it runs."""
         with self._lock:
-            if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+            if self.returncode is None and ready([self._status.fileno()], 0):
                 self._ended()
             return self.returncode
 

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 from astra_chat.tools.entropy import nonce
 from astra_chat.tools.sandbox.fork_server import REPORT
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.sandbox.ready import ready
 from astra_chat.tools.system.forked import Forked, ForkServer
 from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
 from astra_chat.tools.system.process_tree import kill_family, processor_s
@@ -273,7 +273,7 @@ class Worker:
         """
         pending, over = b"", False
         while True:
-            if select.select([self._pipe], [], [], 0 if over else POLL_S)[0]:
+            if ready([self._pipe], 0 if over else POLL_S):
                 chunk = os.read(self._pipe, 65_536)
                 if not chunk:
                     return
@@ -417,7 +417,7 @@ def _wait_a_little(child: Child) -> None:
         time.sleep(POLL_S)
         return
     try:
-        select.select([end], [], [], POLL_S)
+        ready([end], POLL_S)
     finally:
         if not isinstance(child, Forked):
             os.close(end)

@@ -12,6 +12,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import far_calls as module
 from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.check.far_calls import _Answer as Answered
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.plan.model import LaunchPlan
@@ -158,6 +159,19 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
         assert found is None or (found.argument, found.reason) == ("k_cache", "unwritten")
         assert found is None or found.case.dims["slots"] == 2**20
         assert found is None or "left out their part" in describe(found)
+
+
+def test_a_rounding_of_an_8_bit_float_is_no_other_row() -> None:
+    """Neighbours differ by 7 percent of e4m3's largest number, more than DIFFERENT."""
+    task = find_task("per_token_group_quant_fp8")
+    far = FarCalls(Runner(task, DEVICE))
+    case = task.check[0]
+    (name,) = (arg.name for arg in task.args if arg.dtype_of(case) == "float8_e4m3fn")
+    size = math.prod(next(arg for arg in task.args if arg.name == name).shape_of(case))
+    known = Answered(case, left={name: bytes([0x7E] * size).hex()})
+    for code, fault in ((0x7D, None), (0x7C, Wrong), (0x7F, Wrong), (0x38, Wrong)):
+        found = far._different(Answered(case, left={name: bytes([code] * size).hex()}), known)
+        assert type(found) is (fault or type(None)), (code, found)
 
 
 LATE = {

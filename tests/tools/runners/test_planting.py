@@ -45,6 +45,20 @@ def test_a_number_stands_in_each_way_with_its_neighbours(dtype: DTypeName) -> No
     assert torch.equal(found, again)
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_8_bit_floats_hold_planted_numbers_and_the_codes_beside(dtype: DTypeName) -> None:
+    shape = (60, 2, 16)
+    query = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+    case = case_of("float32", (1.25, 1e6), "query")
+    found = planted(ROTARY, case, {"query": query.to(getattr(torch, dtype))})["query"].double()
+    alone = (found == 0).sum(dim=-1) == 15
+    assert set(found[alone].flatten().tolist()) == {0.0, 1.25}
+    assert bool(found.isfinite().all()) and float(found.abs().max()) < 10
+    below, above = (1.125, 1.375) if dtype == "float8_e4m3fn" else (1.0, 1.5)
+    whole = {row[0] for row in found.reshape(-1, 16).tolist() if len(set(row)) == 1}
+    assert {below, 1.25, above} <= whole
+
+
 def test_rows_begin_and_end_with_planted_ones() -> None:
     drawn, found = in_floats(SILU, "float32", (77.5, -3.25))
     changed = (found != drawn).any(dim=1)

@@ -16,6 +16,7 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy, package_roots
 from astra_chat.tools.system.forked import ForkServer
 from astra_chat.tools.system.process_tree import kill_family
 from astra_chat.tools.system.subprocesses import Stop, Worker
+from tests.many_files import many_open
 
 pytestmark = pytest.mark.skipif(
     isolation() != "landlock", reason="only where Landlock isolates, and no bubblewrap"
@@ -85,6 +86,14 @@ def test_each_is_new_and_walled(server: ForkServer, tmp_path: Path) -> None:
         ids.append(found["ids"])
     (first, by), (second, by_the_same) = ids
     assert first != second and by == by_the_same != os.getpid()
+
+
+def test_files_of_high_numbers(server: ForkServer, tmp_path: Path) -> None:
+    """The judge's and the server's end of their line, too, are beyond what select() takes."""
+    with many_open(), Worker("looks", sandbox=policy(tmp_path), server=server) as worker:
+        worker.ask({}, 60.0, Stop())
+        assert [report["kind"] for report in worker.reports()] == ["found"]
+        assert worker.finish().returncode == -signal.SIGSEGV
 
 
 def test_a_server_that_is_killed_ends_what_it_started_and_is_replaced(

@@ -24,6 +24,7 @@ from astra_chat.tools.system.subprocesses import (
     signal_name,
 )
 from astra_vgpu.ground.errors import AstraError, MissingDependency
+from tests.many_files import many_open
 from tests.sources import IMPORT_PATH
 
 GIB = 2**30
@@ -113,6 +114,20 @@ def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None
     while child.is_dir() and "Z" not in (child / "stat").read_text().split(")")[1][:3]:
         assert time.monotonic() < deadline, "it works on for nobody"
         time.sleep(0.1)
+
+
+def test_children_of_a_judge_with_many_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "from astra_chat.tools.system.reporter import Reporter\nReporter().send('here')\n"
+    (tmp_path / "lucky.py").write_text(body)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with many_open():
+        assert run(tmp_path, "exit 3").returncode == 3
+        with Worker("lucky") as worker:
+            worker.ask({}, 60.0, Stop())
+            assert [report["kind"] for report in worker.reports()] == ["here"]
+            assert worker.finish().returncode == 0
 
 
 def test_signal_names() -> None:
