@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.build.proven_object import both_objects
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.system.devices import pick_device
@@ -51,6 +52,8 @@ def _shipped(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
     for name, task in tasks.items():
         for path in sorted(task.folder.rglob("*.cu")):
             yield RecordedKernel(task, f"{name}/{path.name}", path.read_text())
+        for file, text in load_script(task).sources.items() if name in scripted_names() else ():
+            yield RecordedKernel(task, f"{name}/{file}", text)
 
 
 def _of_runs(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:

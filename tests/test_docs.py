@@ -12,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
+from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.recordings.reading import expanded, in_archive
+from astra_chat.tools.task.folder import find_task
 from tests.sources import ROOT, TESTS
 
 VIRTUAL_GPU = "tools/virtual_gpu/"
@@ -30,7 +32,10 @@ DOCUMENTS = {
 }
 FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "lab", "tests", "docs", "transcripts")
 NAMES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")}
-"""Names of all files in the repository's folders."""
+"""Names of all files in the repository's folders, and of those that scripts store as edits."""
+NAMES |= {
+    kernel.file for name in scripted_names() for kernel in load_script(find_task(name)).kernels()
+}
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 FILE = re.compile(r"(?<![\w./<>*-])(\w+\.(?:py|md|toml|cu))\b")
 OF_A_MAILBOX = {"prompt.md", "words.md", "closed.md"}

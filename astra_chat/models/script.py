@@ -1,5 +1,5 @@
-"""A task's scripted run, script/script.toml, as values. Its kernels are files beside it, or edits
-of one."""
+"""A task's scripted run, script/script.toml, as values. Its kernels are files beside it, or stored
+as edits of one."""
 
 from __future__ import annotations
 
@@ -58,6 +58,16 @@ class Expects(Value):
         return self.measured if basis == "measured" else self.estimated
 
 
+class StoredKernel(Value):
+    """A kernel file of the script that differs little from another, stored as edits of that one."""
+
+    file: str
+    """The file's name; kernels name it as if it were in the folder."""
+    like: str
+    """A kernel file in the folder, or one stored before."""
+    edits: tuple[Edit, ...] = Field(min_length=1)
+
+
 class ScriptedKernel(Value):
     """A turn of the coder or the fixer: a file, or a file with edits."""
 
@@ -109,17 +119,19 @@ class ScriptedChoice(Value):
 class ScriptFile(Value):
     """script.toml as written."""
 
+    stored: tuple[StoredKernel, ...] = ()
     tester: tuple[ScriptedTester, ...] = ()
     round: tuple[ScriptedRound, ...] = Field(min_length=1)
     selector: tuple[ScriptedChoice, ...] = ()
 
     @model_validator(mode="after")
     def _files_are_names(self) -> ScriptFile:
-        for kernel in self.kernels():
-            if Path(kernel.file).name != kernel.file:
-                raise ValueError(
-                    f"file '{kernel.file}' is not the name of a file in the script's folder"
-                )
+        names = {kernel.file for kernel in self.kernels()}
+        names |= {name for one in self.stored for name in (one.file, one.like)}
+        if elsewhere := sorted(name for name in names if Path(name).name != name):
+            raise ValueError(
+                f"file '{elsewhere[0]}' is not the name of a file in the script's folder"
+            )
         edited = [kernel.name for kernel in self.kernels() if kernel.edits]
         if twice := {name for name in edited if edited.count(name) > 1}:
             raise ValueError(f"edits '{min(twice)}' twice: give one of the results as a file")
@@ -222,15 +234,28 @@ def load_script(task: Task) -> Script:
 def _sources(folder: Path, script: ScriptFile) -> dict[str, str]:
     """Returns the sources by turn. Raises BadInput for a file that is not there, ValueError for
     edits that cannot be made."""
+    stored: dict[str, str] = {}
+    for one in script.stored:
+        stored[one.file] = _edited(_source(folder, stored, one.like), one.edits)
     sources: dict[str, str] = {}
     for kernel in script.kernels():
-        if not (folder / kernel.file).is_file():
-            raise BadInput(f"{folder / 'script.toml'} names {kernel.file}, which does not exist")
-        sources[kernel.file] = source = (folder / kernel.file).read_text()
+        sources[kernel.file] = source = _source(folder, stored, kernel.file)
         if kernel.edits:
-            edits = Edits(words=kernel.words, edits=kernel.edits)
-            sources[kernel.name] = kernel_of(edits, source).source
+            sources[kernel.name] = _edited(source, kernel.edits)
     return sources
+
+
+def _source(folder: Path, stored: dict[str, str], name: str) -> str:
+    """Returns the text of a kernel file. Raises BadInput where it is neither stored nor there."""
+    if name in stored:
+        return stored[name]
+    if not (folder / name).is_file():
+        raise BadInput(f"{folder / 'script.toml'} names {name}, which does not exist")
+    return (folder / name).read_text()
+
+
+def _edited(source: str, edits: tuple[Edit, ...]) -> str:
+    return kernel_of(Edits(words="", edits=edits), source).source
 
 
 def _suite(turn: ScriptedTester, task: Task) -> TestSuite:

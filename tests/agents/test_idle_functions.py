@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from astra_chat.agents.idle_functions import Idle, idle_functions
+from astra_chat.models.script import load_script
+from astra_chat.tools.task.folder import find_task
 
 SOURCE = """#include <cstdint>
 #include <cuda_fp16.h>
@@ -46,7 +46,6 @@ extern "C" int launch(float* out, int n) {
   return 0;
 }
 """
-KERNELS = Path(__file__).parents[2] / "sglang_kernels"
 
 
 def text_of(source: str, idle: Idle) -> str:
@@ -83,7 +82,7 @@ def test_a_function_that_shares_a_line_stays() -> None:
 
 @pytest.mark.parametrize("name", ["fitted", "ahead", "streaming"])
 def test_real_kernels_keep_all_that_runs(name: str) -> None:
-    source = (KERNELS / "fused_add_rmsnorm" / "script" / f"{name}.cu").read_text()
+    source = load_script(find_task("fused_add_rmsnorm")).sources[f"{name}.cu"]
     _, idle = idle_functions(source, ["row_kernel"])
     assert idle.names == ("to_float", "assign", "any_row_kernel")
     assert "row_kernel(const Rows" not in text_of(source, idle)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from astra_chat.agents.idle_functions import Idle
 from astra_chat.agents.source_text import INDENT, listing, spans, without_numbers
+from astra_chat.models.script import load_script, scripted_names
+from astra_chat.tools.task.folder import find_task
 
 SOURCE = """// A comment.
 #include <stdint.h>
@@ -27,7 +27,11 @@ __global__ void kernel(float* out) {
   }
 }
 """
-KERNELS = sorted(Path(__file__).parents[2].glob("sglang_kernels/*/script/*.cu"))
+KERNELS = {
+    f"{task} {name}": source
+    for task in scripted_names()
+    for name, source in load_script(find_task(task)).sources.items()
+}
 
 
 def test_numbers_are_those_of_the_file_and_comments_are_blank_lines() -> None:
@@ -52,10 +56,10 @@ def test_numbers_are_those_of_the_file_and_comments_are_blank_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_a_listing_holds_the_lines_of_a_real_kernel(path: Path) -> None:
-    lines = path.read_text().splitlines()
-    shown = without_numbers(listing(path.read_text())).splitlines()[1:-1]
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_listing_holds_the_lines_of_a_real_kernel(name: str) -> None:
+    lines = KERNELS[name].splitlines()
+    shown = without_numbers(listing(KERNELS[name])).splitlines()[1:-1]
     assert [line.lstrip() for line in shown] == [
         "" if line.lstrip().startswith("//") else line.lstrip() for line in lines
     ]
@@ -87,9 +91,9 @@ def test_what_is_indented_far_is_found_again() -> None:
     assert source[start:end].lstrip() == "int d);"
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_what_is_copied_from_a_listing_is_found_in_the_source(path: Path) -> None:
-    source = path.read_text()
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_copied_from_a_listing_is_found_in_the_source(name: str) -> None:
+    source = KERNELS[name]
     shown = listing(source).splitlines()[1:-1]
     for first in range(0, len(shown) - 12, 12):
         copied = "\n".join(shown[first : first + 12])

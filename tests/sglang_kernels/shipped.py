@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from astra_chat.models.script import Script, ScriptedKernel
+from astra_chat.models.script import SCRIPT, Script, ScriptedKernel, load_script
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
@@ -24,9 +24,14 @@ NAMES = re.compile(r"`[^`]*`|\bL[12]\b")
 TIMED = {"accepted", "tie", "slower"}
 
 
-def kernels(task: Task) -> dict[str, Path]:
-    """Every kernel file of a task, by name in its folder."""
-    return {p.relative_to(task.folder).as_posix(): p for p in sorted(task.folder.rglob("*.cu"))}
+def kernels(task: Task) -> dict[str, str]:
+    """Text of every kernel of a task, by name in its folder; those that the script stores too."""
+    files = sorted(task.folder.rglob("*.cu"))
+    texts = {path.relative_to(task.folder).as_posix(): path.read_text() for path in files}
+    if (task.folder / SCRIPT).is_file():
+        script = load_script(task)
+        texts |= {f"script/{k.file}": script.sources[k.file] for k in script.kernels()}
+    return texts
 
 
 def scripted_turns(script: Script) -> list[ScriptedKernel]:
@@ -53,11 +58,12 @@ def reference(task: Task) -> ModuleType:
     return module
 
 
-def compiled(task: Task, kernel: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def compiled(task: Task, kernel: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """nvcc to PTX, with the contract's prototype declared before the file."""
+    (folder / "kernel.cu").write_text(kernel)
     unit = folder / "unit.cu"
     unit.write_text(
-        f'#include <cstdint>\n#include <cuda_runtime.h>\n{prototype(task)};\n#include "{kernel}"\n'
+        f'#include <cstdint>\n#include <cuda_runtime.h>\n{prototype(task)};\n#include "kernel.cu"\n'
     )
     target = folder / "unit.ptx"
     command = [
@@ -72,11 +78,11 @@ def compiled(task: Task, kernel: Path, folder: Path) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def require_prototype(task: Task, kernel: Path, folder: Path) -> None:
+def require_prototype(task: Task, kernel: str, folder: Path) -> None:
     built = compiled(task, kernel, folder)
     assert built.returncode == 0, built.stderr
     assert (folder / "unit.ptx").read_text().count(".entry") >= len(task.dtypes)
-    assert guard(kernel.read_text(), task.entry) == ()
+    assert guard(kernel, task.entry) == ()
 
 
 def unwarned(found: Evaluation) -> Evaluation:

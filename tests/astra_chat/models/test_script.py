@@ -120,6 +120,39 @@ def test_a_file_is_edited_once(task_folder: Path) -> None:
     assert "edits 'wrong.cu, edited' twice" in refusal(task_folder)
 
 
+def stored(folder: Path, file: str, like: str, find: str) -> None:
+    """Adds a kernel that the script stores as an edit: `find`, once, becomes i < total."""
+    path = folder / "script" / "script.toml"
+    edit = f'edits = [{{ find = "{find}", replace = "i < total" }}]'
+    added = f'[[stored]]\nfile = "{file}"\nlike = "{like}"\n{edit}\n'
+    path.write_text(f"{path.read_text()}\n{added}")
+
+
+def test_a_file_may_be_stored_as_edits_of_another(task_folder: Path) -> None:
+    (task_folder / "script" / "scalar.cu").unlink()
+    assert "scalar.cu, which does not exist" in refusal(task_folder)
+    stored(task_folder, "scalar.cu", "wrong.cu", "i + 1 < total")
+    script = load_script(load_task(task_folder))
+    turn = script.kernel(1, 2, f"to repair:\n{KERNELS['wrong.cu']}")
+    assert isinstance(turn, Source)
+    assert turn.source == KERNELS["wrong.cu"].replace("i + 1 <", "i <")
+
+
+@pytest.mark.parametrize(
+    ("file", "like", "said"),
+    [
+        ("scalar.cu", "none.cu", "none.cu, which does not exist"),
+        ("../scalar.cu", "wrong.cu", "'../scalar.cu' is not the name of a file"),
+        ("scalar.cu", "wrong.cu", "'no such text', occurs 0 times"),
+    ],
+)
+def test_a_stored_file_that_cannot_be_made_is_named(
+    task_folder: Path, file: str, like: str, said: str
+) -> None:
+    stored(task_folder, file, like, "no such text")
+    assert said in refusal(task_folder)
+
+
 def test_beyond_the_script_there_is_nothing(task: Task) -> None:
     script = load_script(task)
     assert script.plan(3) is script.plan(0) is None

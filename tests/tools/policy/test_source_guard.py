@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.policy.source_guard import guard, guard_expanded
+from astra_chat.tools.task.folder import find_task, task_names
+from tests.sglang_kernels.shipped import kernels
 
 ROOT = Path(__file__).resolve().parents[3]
 LAUNCHER = """
@@ -195,9 +197,9 @@ def test_a_huge_source_is_refused_at_once() -> None:
 
 
 def test_every_shipped_kernel_passes() -> None:
-    for path in (ROOT / "sglang_kernels").rglob("*.cu"):
-        entry = next(p.name for p in path.parents if (p / "task.toml").is_file())
-        assert guard(path.read_text(), entry) == (), path
+    for task in map(find_task, task_names()):
+        for name, text in kernels(task).items():
+            assert guard(text, task.entry) == (), (task.name, name)
 
 
 def test_a_tasks_own_headers_may_be_included_in_quotes() -> None:
