@@ -23,6 +23,8 @@ from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.toolkit import Toolkit
 
 SOURCE, OBJECT, AUTHORS_OBJECT = "kernel.cu", "kernel.o", "kernel.author.o"
+BUILDS = 5
+"""Most builds of each text. Eight builds of one recorded kernel by nvcc 13.0 gave three objects."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,27 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
     final = cache_folder("objects") / key
     if not in_cache(final):
         with new_entry(final) as scratch:
-            _compile(command, authors, scratch)
-            (scratch / OBJECT).rename(scratch / AUTHORS_OBJECT)
-            if texts != authors:
-                _compile(command, texts, scratch)
-            else:
-                (scratch / OBJECT).write_bytes((scratch / AUTHORS_OBJECT).read_bytes())
+            judged, written = _pair(command, texts, authors, scratch)
+            (scratch / OBJECT).write_bytes(judged)
+            (scratch / AUTHORS_OBJECT).write_bytes(written)
     return Objects(final / OBJECT, final / AUTHORS_OBJECT)
+
+
+def _pair(
+    command: list[str], texts: dict[str, str], authors: dict[str, str], scratch: Path
+) -> tuple[bytes, bytes]:
+    """Returns what nvcc makes of both texts: the same where a build of one is a build of the
+    other."""
+    made = set[bytes](), set[bytes]()
+    for _ in range(BUILDS):
+        for of_text, text in zip(made, (authors, texts), strict=True):
+            _compile(command, text, scratch)
+            of_text.add((scratch / OBJECT).read_bytes())
+            if texts == authors:
+                return min(of_text), min(of_text)
+        if both := made[0] & made[1]:
+            return min(both), min(both)
+    return min(made[1]), min(made[0])
 
 
 def _compile(command: list[str], texts: dict[str, str], scratch: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+from pathlib import Path
+
 import pytest
 
+from astra_chat.tools.build import proven_object as proven_object_module
 from astra_chat.tools.build.proven_object import both_objects, proven_object
 from astra_chat.tools.task.folder import find_task
 from astra_vgpu.ground.errors import BadInput
@@ -38,3 +42,23 @@ def test_other_code_is_a_clear_failure() -> None:
 def test_what_cannot_be_read_in_one_way_is_said() -> None:
     with pytest.raises(BadInput, match="cannot be compiled: line 2: a comment without an end"):
         proven_object(TASK, "\n/*", find_toolkit(), "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("written", "judged", "equal"), [("aba", "bcb", True), ("ab", "cd", False)]
+)
+def test_texts_of_several_objects_have_one_in_common(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: str, judged: str, equal: bool
+) -> None:
+    """nvcc gave one recorded kernel three objects in eight builds; a stand-in for it does so in a
+    known order."""
+    turns = {"author": cycle(written), "built": cycle(judged)}
+
+    def compiled(_: list[str], texts: dict[str, str], scratch: Path) -> None:
+        (scratch / proven_object_module.OBJECT).write_text(next(turns[texts["kernel.cu"]]))
+
+    monkeypatch.setattr(proven_object_module, "_compile", compiled)
+    texts, authors = {"kernel.cu": "built"}, {"kernel.cu": "author"}
+    one, other = proven_object_module._pair([], texts, authors, tmp_path)
+    assert (one == other) is equal
+    assert one.decode() in judged and other.decode() in written
