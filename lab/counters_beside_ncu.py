@@ -107,7 +107,7 @@ def summary(apart: Differences) -> Iterator[str]:
         if found := apart.get(name):
             unit = "points" if name.endswith("pct") or ".pct" in name else "%"
             least, middle, most = min(found), statistics.median(found), max(found)
-            yield f"{name}: {least:+.2f} to {most:+.2f} {unit}, {middle:+.2f} in the middle"
+            yield f"{name}: {least:+.2f} to {most:+.2f} {unit}, median {middle:+.2f}"
 
 
 @one_line_errors()

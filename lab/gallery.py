@@ -219,7 +219,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     given = parser.parse_args()
     if unknown := set(given.names) - set(known):
-        raise BadInput(f"no picture {', '.join(sorted(unknown))}: choose of {', '.join(known)}")
+        raise BadInput(
+            f"there is no picture {', '.join(sorted(unknown))}: choose from {', '.join(known)}"
+        )
     names = set(given.names or known)
     given.out.mkdir(parents=True, exist_ok=True)
     for path in take_screens(names, given.out):

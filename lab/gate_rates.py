@@ -275,11 +275,18 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--recorded", nargs="+", type=Path, metavar="RUN|EVALUATION")
     parser.add_argument("--device", action="append")
-    parser.add_argument("--count", type=int, default=400, help="measurements of each task")
-    parser.add_argument("--loss", type=float, default=0.03, help="share of the time that is lost")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds, for all tasks")
-    parser.add_argument("--together", type=int, default=8, help="measurements of one process")
-    parser.add_argument("--cases", type=int, default=3, help="timed cases of a measurement")
+    parser.add_argument("--count", type=int, default=400, help="measurements per task")
+    parser.add_argument(
+        "--loss",
+        type=float,
+        default=0.03,
+        help="slowdown of the changed kernel, as a share of its time",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=math.inf, help="time limit in seconds for all tasks"
+    )
+    parser.add_argument("--together", type=int, default=8, help="measurements per process")
+    parser.add_argument("--cases", type=int, default=3, help="timed cases per measurement")
     given = parser.parse_args()
     given.device = given.device or ["cuda"]
     if given.recorded:

@@ -33,7 +33,7 @@ def measure(name: str, device: Device, repeats: int) -> str:
     """One line: cases, those in doubt, and wall seconds. Raises BadInput where the device is no
     real GPU or the kernel fails."""
     if device.kind != "cuda":
-        raise BadInput("a sweep is made on a GPU: --device cuda")
+        raise BadInput("a sweep needs a GPU: --device cuda")
     task = find_task(name)
     source = best_side(task).source if name in scripted_names() else task.baseline
     built = require_build(build(task, source, device), f"the kernel of {name}")

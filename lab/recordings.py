@@ -35,7 +35,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     """All files in a folder by name, unpacked. Raises BadInput."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file())
     if not paths:
-        raise BadInput(f"{folder} holds no file")
+        raise BadInput(f"{folder} contains no files")
     names = (p.relative_to(folder).as_posix() for p in paths)
     plain = (name.removesuffix(".gz").removesuffix(".xz") for name in names)
     return dict(zip(plain, map(read_recorded, paths), strict=True))
@@ -55,7 +55,7 @@ def write(archive: Path, files: Mapping[str, bytes]) -> None:
     held = Archive(made)
     for name, member in held.index.members.items():
         if member.default_of is None and held.read(name) != files[name]:
-            raise BadInput(f"{name} would not come back as it is")
+            raise BadInput(f"{name} would not unpack to the same bytes")
     write_whole(archive, made)
 
 
@@ -74,10 +74,10 @@ def unpack(archive: Path, folder: Path) -> None:
     for path in expanded([archive]):
         where = in_archive(path)
         if where is None:
-            raise BadInput(f"{path} is no archive")
+            raise BadInput(f"{path} is not an archive")
         out = folder / where[1]
         if not out.resolve().is_relative_to(folder.resolve()):
-            raise BadInput(f"{path} would lie outside {folder}")
+            raise BadInput(f"{path} would be outside {folder}")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, read_recorded(path))
 
@@ -85,7 +85,7 @@ def unpack(archive: Path, folder: Path) -> None:
 def check(archive: Path) -> None:
     for name, member in names_in(archive).items():
         if sha256(read_recorded(archive / name)) != member.sha256:
-            raise BadInput(f"{archive / name} is not what it was when it was packed")
+            raise BadInput(f"{archive / name} has changed since it was packed")
 
 
 def _list(archive: Path) -> None:

@@ -147,12 +147,12 @@ def packages(path: Path, known: Iterable[str]) -> list[Package]:
         else:
             metadata = list(_wheel_metadata(path))
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path} is no wheel and no folder of packages: {error}") from None
+        raise BadInput(f"{path} is neither a wheel nor a folder of packages: {error}") from None
     found = [_package(path, text) for text in metadata]
     some = [one for one in found if one.name in set(known)]
     if not some:
         names = ", ".join(sorted(known))
-        raise BadInput(f"{path} holds none of the registry's packages ({names})")
+        raise BadInput(f"{path} contains none of the registry's packages ({names})")
     return some
 
 

@@ -87,10 +87,16 @@ def compared(one: RecordedKernel) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pattern", nargs="?", default="", help="of names: task/candidate")
-    parser.add_argument("--attacks", action="store_true", help="the honest kernels of attacks too")
-    parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long; 0: never")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="kernels at once")
+    parser.add_argument(
+        "pattern", nargs="?", default="", help="regular expression for the names, task/candidate"
+    )
+    parser.add_argument(
+        "--attacks", action="store_true", help="include the honest kernels of the attacks"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="stop after this many minutes; 0: never"
+    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="kernels in parallel")
     options = parser.parse_args()
     began, counts = time.monotonic(), Counter[str]()
     kernels = [one for one in recorded(options.attacks) if re.search(options.pattern, one.name)]

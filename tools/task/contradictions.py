@@ -184,8 +184,8 @@ def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:
                 extents = ", ".join(f"{name} = {extent}" for name, extent in case.dims.items())
                 blocks = ", ".join(f'"{extent}"' for extent in arg.judged.group)
                 what = (
-                    f"group = [{blocks}] makes {groups} groups of '{arg.name}', but its scale"
-                    f" '{arg.judged.scale}' holds {scales}, with {extents}"
+                    f"group = [{blocks}] divides '{arg.name}' into {groups} groups, but"
+                    f" '{arg.judged.scale}' has {scales} scales, with {extents}"
                 )
                 yield ("args", at, "judged"), what
                 break
