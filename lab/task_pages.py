@@ -31,9 +31,9 @@ from lab.winners import fastest, verdict_of
 
 WORDS = (
     "Times are device times with a cold L2, in us per call. *over today* is the speedup over",
-    "the fastest of today's kernels in SGLang and FlashInfer, of those that can be run: timed side",
-    "by side with the winner or computed through the baseline, whichever is lower (the latter not",
-    "always of the kernel that is launched: [over today](../research/over-today.md)).",
+    "the fastest of today's kernels in SGLang and FlashInfer that can be run: timed side by side",
+    "with the winner or computed through the baseline, whichever is lower (in the latter case, not",
+    "always with the kernel that is launched: [over today](../research/over-today.md)).",
     "*% of limit* is the physical limit divided by the time. *% of streaming*, for calls",
     "larger than the L2, is the achieved bandwidth relative to that of our fastest kernel",
     "that only moves the same bytes. *above empty* is the time in us beyond that of an empty",

@@ -23,7 +23,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     other.write_text("{}")
     for arguments, words in (
         (("silu_and_mul/first",), "no space 'silu_and_mul/first': there are"),
-        (("silu_and_mul/winner", "-o", str(other)), "is no file of measure_regret"),
+        (("silu_and_mul/winner", "-o", str(other)), "was not written by measure_regret"),
     ):
         done = run(*arguments, "--device", "virtual")
         assert done.returncode == 2 and words in done.stderr

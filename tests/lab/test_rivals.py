@@ -129,8 +129,8 @@ def test_what_is_no_package_is_refused_in_a_line(registry: Registry, tmp_path: P
     for path, said in (
         (tmp_path / "a.whl", "no wheel and no folder"),
         (tmp_path / "none.whl", "no wheel and no folder"),
-        (tmp_path, "holds none of the registry's packages"),
-        (wheel(tmp_path, {}, "torch"), "holds none of the registry's packages"),
+        (tmp_path, "contains none of the registry's packages"),
+        (wheel(tmp_path, {}, "torch"), "contains none of the registry's packages"),
     ):
         with pytest.raises(BadInput, match=said):
             packages(path, registry.versions)

@@ -63,7 +63,7 @@ WRONG = [
     (
         WRITTEN,
         INT8.format(["1", "1", "8"], "bias"),
-        "64 groups of 'cache', but its scale 'bias' holds 2, with tokens = ",
+        "'cache' into 64 groups, but 'bias' has 2 scales, with tokens = ",
     ),
     (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "a group of 0 with"),
     ('access = "readwrite"', 'access = "read"', "writes no argument"),
