@@ -54,7 +54,7 @@ def document(paths: Iterable[Path]) -> str:
                     )
                 )
     if not means:
-        raise BadInput("no two evaluations of these runs have cases in common")
+        raise BadInput("no two evaluations of these runs have unchanged cases in common")
     return "\n".join([*lines, "", *_summary(every, means)])
 
 
@@ -63,14 +63,13 @@ def _summary(every: Sequence[Difference], means: Sequence[float]) -> Iterator[st
     middle, most = statistics.median(sizes), sizes[int(0.9 * len(sizes))]
     beyond = sum(abs(log) > half for log, half in every) / len(every)
     yield (
-        f"{len(every)} cases: half within {middle:.2%}, 90 % within {most:.2%}; {beyond:.0%}"
-        " outside their intervals."
+        f"{len(every)} cases: half of them within {middle:.2%}, nine of ten within {most:.2%};"
+        f" {beyond:.0%} beyond their intervals."
     )
     square = math.sqrt(statistics.mean(mean**2 for mean in means))
     yield (
-        f"Means of {len(means)} pairs of evaluations: median"
-        f" {statistics.median(map(abs, means)):.2%}, root mean square {square:.2%}, maximum"
-        f" {max(map(abs, means)):.2%}."
+        f"Means of {len(means)} pairs of evaluations: {statistics.median(map(abs, means)):.2%} in"
+        f" the middle, {square:.2%} by root mean square, {max(map(abs, means)):.2%} at most."
     )
 
 

@@ -202,7 +202,7 @@ def test_late_rows_that_nobody_writes_are_found_at_the_first_evaluation(name: st
             assert found is None, found
         else:
             assert isinstance(found, Wrong) and found.reason == "unwritten", found
-            assert "nothing is written at byte" in describe(found)
+            assert ": byte " in describe(found)
 
 
 @pytest.mark.second_tier
