@@ -66,7 +66,7 @@ def add(archive: Path, file: Path, name: str) -> None:
 def remove(archive: Path, name: str) -> None:
     files = content(archive)
     if name not in files:
-        raise BadInput(f"{archive} holds no {name}")
+        raise BadInput(f"{archive} contains no {name}")
     write(archive, {n: c for n, c in files.items() if n != name})
 
 
