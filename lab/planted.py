@@ -113,9 +113,9 @@ def document(made: Sequence[FaultJudgement], seed: str) -> str:
         "# Planted faults: kernels that are wrong in one region of the valid domain",
         "",
         f"Written by `python -m lab.planted --seed {seed}`, device `virtual`. Each"
-        " kernel is a task's baseline with a fault",
-        "planted that shows in one drawn region only. Counted are those that are wrong on a legal"
-        f" case inside their region: {len(real)} of {len(made)}.",
+        " kernel is a task's baseline with a planted fault",
+        "that is visible in only one drawn region. Kernels that are wrong on a valid case inside"
+        f" their region are counted: {len(real)} of {len(made)}.",
         "",
         "| task | faults | caught at the first evaluation | caught by the confirmation too |",
         "|---|---|---|---|",

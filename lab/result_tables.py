@@ -180,8 +180,8 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
     yield ""
     cold = geomean([times[x, "paper"].cold_us / times[x, "best"].cold_us for x in labels])
     yield (
-        f"Geometric means over `paper`: **{geomean(gains):.2f}x** with its method, {cold:.2f}x cold."
-        + (f" Over its published winners, cold: {geomean(over):.2f}x." if over else "")
+        f"Geometric means over `paper`: **{geomean(gains):.2f}x** with its method, {cold:.2f}x"
+        " cold." + (f" Over its published winners, cold: {geomean(over):.2f}x." if over else "")
     )
     yield ""
 

@@ -180,8 +180,8 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
 def _how(runs: Sequence[LiveRun]) -> Iterator[str]:
     """Yields how the runs went, plan by plan."""
     yield from ("", "## How the runs went", "")
-    yield "What each plan changed, the speedup over its parent that it predicted, and the verdict"
-    yield "and the speedup over the baseline of each of its candidates."
+    yield "For each plan: what it changed, its predicted speedup over its parent, and the verdict and"
+    yield "the speedup over the baseline of each of its candidates."
     yield ""
     yield table_row("run", "round", "plan", "predicted", "candidates")
     yield table_row(*["---"] * 5)
