@@ -246,9 +246,8 @@ def _nearness(comparison: Comparison) -> str:
         else f"within {WITHIN:.0%} on every case"
     )
     return (
-        f"- {_title(comparison, second=True)} ({comparison.second.what},"
-        f" `{comparison.second.content}`): {within}; farthest"
-        f" {farthest.case.label} at {farthest.ratio:.3f}, weighted geometric mean"
+        f"- {_title(comparison, second=True)} (`{comparison.second.content}`): {within};"
+        f" farthest {farthest.case.label} at {farthest.ratio:.3f}, weighted geometric mean"
         f" {mean_ratio(comparison):.3f}"
     )
 
