@@ -1,11 +1,12 @@
-"""How many tokens a second does SGLang's engine gain with a package's winners?
+"""How many tokens per second does SGLang's engine gain with a package's winners?
 
     python -m lab.engine_rates PACKAGE -o RATES.jsonl [--http]   measures, on a GPU with SGLang
-    python -m lab.engine_rates RATES.jsonl...                    says again what was measured
+    python -m lab.engine_rates RATES.jsonl...                    prints earlier measurements again
 
-The engine is started several times with and without winners, and the starts are compared: without
-winners twice, which says what starts of the same engine differ by (A/A). The interval is that of
-the rank test of Wilcoxon, Mann and Whitney: it assumes nothing about how rates are distributed.
+The engine is started several times with and without winners, and the starts are compared. Two
+groups run without winners, to show how much starts of the same engine differ (A/A). The interval
+comes from the rank test of Wilcoxon, Mann and Whitney, which assumes nothing about the distribution
+of rates.
 """
 
 from __future__ import annotations

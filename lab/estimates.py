@@ -1,7 +1,7 @@
-"""The estimate of every scripted kernel: `python -m lab.estimates > FILE`.
+"""Estimate every scripted kernel: `python -m lab.estimates > FILE`.
 
 Timed on the cases that a task's demo and bench lists share, so that recorded runs on a real GPU
-hold the same cases with the same dims and dtype. results.py compares the two orders.
+contain the same cases with the same dims and dtype. results.py compares the two rankings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pictures of what Astra prints and of a report: `python -m lab.gallery -o docs/gallery [NAME...]`.
+"""Make pictures of output and of a report: `python -m lab.gallery -o docs/gallery [NAME...]`.
 
-The commands of SCREENS run in tmux, which is a terminal, and what is on its screen becomes an SVG.
-`report` writes a report, and Chromium photographs it. Needs tmux, and for the report Chromium and
-the extra `browser`. The commands that judge kernels take minutes.
+The commands of SCREENS run in tmux, which is a terminal, and its screen becomes an SVG. `report`
+writes a report, of which Chromium takes screenshots. This needs tmux and, for the report, Chromium
+and the extra `browser`. The commands that judge kernels take minutes.
 """
 
 from __future__ import annotations

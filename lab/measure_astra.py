@@ -1,4 +1,4 @@
-"""Figures of Astra itself: `python -m lab.measure_astra WHAT` (see `--help`)."""
+"""Measure Astra itself: `python -m lab.measure_astra WHAT` (see `--help`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Seconds of a sweep of a thousand drawn cases on a GPU:
+"""Measure a sweep of a thousand drawn cases on a GPU, in seconds:
 `python -m lab.measure_sweep [TASK ...] --device cuda`.
 
-Per task the kernel that its scripted run ends with, or where it has none the baseline, is compared
-with the baseline, as tools/check/sweep.py does for every candidate. The sweep's process has started
-before, as in an evaluation, where it starts beside nvcc. Figures: docs/research/measurements.md.
-"""
+For each task, the winner of its scripted run (or the baseline, if there is none) is compared with
+the baseline, as tools/check/sweep.py does for every candidate. The sweep's process is started
+before, as in an evaluation, where it starts while nvcc runs. Figures:
+docs/research/measurements.md."""
 
 from __future__ import annotations
 

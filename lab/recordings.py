@@ -2,15 +2,15 @@
 
     list ARCHIVE                     the members, with their sha256
     pack FOLDER ARCHIVE              a new archive of all files in FOLDER
-    add ARCHIVE FILE NAME            one file more, or another one of that name
-    remove ARCHIVE NAME              without a member
-    unpack ARCHIVE FOLDER            all members as files; ARCHIVE/FOLDER, ARCHIVE/MEMBER: some
-    check ARCHIVE                    whether every member is what its sha256 says
+    add ARCHIVE FILE NAME            add a file, or replace the one of that name
+    remove ARCHIVE NAME              remove a member
+    unpack ARCHIVE FOLDER            all members as files; or ARCHIVE/FOLDER, ARCHIVE/MEMBER
+    check ARCHIVE                    check that every member matches its sha256
 
-FILE may be compressed by xz or gzip; NAME, and a name in FOLDER, is without .xz or .gz then. A
-default run of a task stays in the task's folder, and the archive only names it. Equal files make an
-equal archive; nothing is written before all members have been read back from it.
-"""
+FILE may be compressed with xz or gzip; NAME, and a name in FOLDER, is then given without .xz or
+.gz. A default run of a task stays in the task's folder, and the archive only names it. The same
+files always produce the same archive; nothing is written before all members have been read back
+from it."""
 
 from __future__ import annotations
 

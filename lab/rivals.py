@@ -1,12 +1,12 @@
 """What engines launch today for our tasks on sm_90, as data: `python -m lab.rivals`.
 
     list               every rival by task: its package, its kernel, how it is measured or why not
-    check PACKAGE...   whether a wheel, or a folder of installed packages, is as lab/rivals.toml
-                       says: files, names near their lines, conditions word for word
+    check PACKAGE...   whether a wheel, or a folder of installed packages, matches lab/rivals.toml:
+                       files, names near their lines, conditions word for word
 
-The registry names kernels of other projects and where they say when they launch them; nothing of
-their code is here. A check of another version says what to look at again, and exits with 1 where
-something is gone.
+The registry names kernels of other projects, and the places in their code that decide when they are
+launched; it contains none of their code. A check of another version says what to examine again, and
+exits with 1 if something is gone.
 """
 
 from __future__ import annotations

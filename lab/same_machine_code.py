@@ -1,9 +1,9 @@
-"""Whether recorded kernels compile to the same code as their authors wrote them and as judged.
+"""Check that recorded kernels compile to the same code as written by their authors and as judged.
 
 `python -m lab.same_machine_code [PATTERN]` compiles every kernel of the
 transcripts, the shipped tasks' own and, with `--attacks`, the honest ones of tests/attacks both
 ways (tools/build/proven_object.py). It prints a line for each that differs or does not compile,
-then the counts. Results are cached: a second call goes on where the first was stopped.
+then the counts. Results are cached: a second call continues where the first was stopped.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """How often does the judge reject an honest kernel? `make soak`, or
 `python -m lab.soak --judgements 1000`.
 
-Checks correct kernels again and again, each judge with fresh entropy: the honest kernels of
+Checks correct kernels repeatedly, with fresh entropy for each judge: the honest kernels of
 tests/attacks, the baselines of the shipped tasks and the scripted candidates that are correct;
-with `--winners`, too, what recorded live runs found fastest. The paper's starts are left out: that
+with `--winners`, also the winners of recorded live runs. The paper's baselines are left out: that
 of fused_add_rmsnorm rounds twice, which the judge rejects.
-Every judgement is appended to a file at once, so that a soak that was stopped continues where it
-was; kernels that were judged least come first. At the end stand the rejections with the command
-that reproduces each, and the rate with the upper end of its one-sided 95 % interval
+Every judgement is appended to a file immediately, so that an interrupted soak continues where it
+stopped; kernels with the fewest judgements come first. At the end, it prints the rejections, each
+with the command that reproduces it, and the rate with the upper end of its one-sided 95 % interval
 (Clopper and Pearson, Biometrika 26, 1934).
 """
 

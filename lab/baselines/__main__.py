@@ -1,4 +1,4 @@
-"""Kernels of others beside ours on a GPU: `python -m lab.baselines`.
+"""Other projects' kernels compared with ours on a GPU: `python -m lab.baselines`.
 
     extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
     translate OPS -o FOLDER        Triton kernels of sglang/kernels/ops, where Triton is installed
@@ -6,12 +6,12 @@
                                    nvidia-cutlass-dsl 4.7, torch and tqdm are installed
     check ...                      their results on the virtual GPU, those with source
     measure -o FILE ...            all comparisons for which the user has the kernels; with
-                                   --winners FOLDER those of winners and today's kernels alone
+                                   --winners FOLDER, only those of winners and today's kernels
     show [--cases] FILE... > docs/research/baselines.md
 
-Packages to take them from: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12 (the
-compiled library of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at run
-time). Nothing of them is kept.
+The kernels come from these packages: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12
+(the compiled library of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at
+run time). Nothing from them is stored here.
 """
 
 from __future__ import annotations
