@@ -86,7 +86,7 @@ def _of_case(label: str, parent: Evaluation | None) -> list[str]:
     labels = [time.case.named for time in outcome.cases] if isinstance(outcome, Timed) else []
     if not label or not labels or label in labels:
         return []
-    return [f"'{_shown(label)}' is no timed case: use one of {', '.join(labels)}"]
+    return [f"'{_shown(label)}' is not a timed case: use one of {', '.join(labels)}"]
 
 
 def _of_anchor(anchor: str, source: str) -> list[str]:

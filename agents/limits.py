@@ -24,7 +24,8 @@ class Limits(Value):
     approval: bool = True
     """Whether a human is asked, if the run was started so; False once that was switched off."""
     tune: int = 0
-    """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
+    """Number of points that are ranked for a correct candidate that marks constants; 0: no
+    tuning."""
     patience: int | None = None
     """The chat ends after this many rounds in a row without a new best."""
     evaluations: int | None = None

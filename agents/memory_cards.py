@@ -36,28 +36,28 @@ class MemoryCard(Value):
     """The plan's title."""
     change: Text = ""
     outcome: Literal["kept", "failed"]
-    """kept: the plan leads to the confirmed winner; failed: no kernel of it does."""
+    """kept: the plan led to the confirmed winner; failed: none of its kernels did."""
     why: Text = ""
-    """What became of it, where it failed."""
+    """Why it failed, if it did."""
     task: Text
     task_class: TaskClass
     bottleneck: Text
     """What limited the kernel that the plan changed: the signature."""
     predicted: float = Field(gt=0, le=1e9)
-    """Speed over its parent that the plan predicted."""
+    """Speedup over its parent that the plan predicted."""
     found: float | None = Field(default=None, gt=0, le=1e9)
-    """Speed over its parent; None: no kernel of it was timed."""
+    """Speedup over its parent; None: no kernel of the plan was timed."""
     low: float | None = Field(default=None, gt=0, le=1e9)
     high: float | None = Field(default=None, gt=0, le=1e9)
     """Interval of `found`."""
     confirmed: float = Field(gt=0, le=1e9)
-    """Confirmed speed of the run's winner over its baseline."""
+    """Confirmed speedup of the run's winner over its baseline."""
     confirmed_low: float = Field(gt=0, le=1e9)
     confirmed_high: float = Field(gt=0, le=1e9)
     basis: Basis
     gpu: Text
     runs: tuple[Text, ...] = Field(min_length=1)
-    """Names of the runs that found it; each beyond the first reproduced it."""
+    """Names of the runs that found it; every run after the first reproduced it."""
 
     @property
     def text(self) -> str:

@@ -21,7 +21,7 @@ CONFIRMED = (
 )
 """What the fixer is told of a winner that was refused."""
 FIX_CASE = "fix the error that the case shows."
-FIX_REFUSED = "change what the refusal names."
+FIX_REFUSED = "change what the refusal message names."
 ALWAYS = " From now on, every candidate has to pass this case."
 
 

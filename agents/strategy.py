@@ -34,7 +34,7 @@ class Strategy(Value):
     parents: int = Field(default=1, ge=1, le=MAX_PARENTS)
     """beam: number of best candidates that plans change in turn."""
     candidates: int = Field(default=1, ge=1, le=MAX_CANDIDATES)
-    """Kernels of one plan; all are built at once, each is evaluated."""
+    """Kernels per plan; all are built at the same time, and each is evaluated."""
 
     def __str__(self) -> str:
         if self.kind != "beam":

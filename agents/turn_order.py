@@ -135,7 +135,7 @@ class Decision(Value):
     by: Literal["rule", "model"]
     legal: tuple[Speaker, ...]
     rejected: tuple[str, ...] = ()
-    """Why replies of the model could not be used."""
+    """Reasons why replies of the model could not be used."""
 
 
 def speakers(step: Step) -> tuple[Speaker, ...]:

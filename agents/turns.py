@@ -47,7 +47,7 @@ class RunRequest(Value):
     rounds: int
     """Maximum number of rounds."""
     approval: bool = False
-    """A human decides what is run and what is accepted."""
+    """A human decides which candidates are run and accepted."""
     strategy: Strategy = Strategy()
     """The search strategy: which candidate a plan changes."""
     memory: tuple[MemoryCard, ...] = Field(default=(), exclude_if=is_empty)
@@ -69,7 +69,7 @@ class TypeChoice(Value):
 
 
 class ScalarChoice(Value):
-    """What a scalar that varies is in a case; of a bool 0 or 1."""
+    """Value of a varying scalar in a case; 0 or 1 for a bool."""
 
     name: str
     value: float
@@ -86,9 +86,9 @@ class TestCase(Value):
     why: str
     """What could fail here."""
     types: tuple[TypeChoice, ...] = Field(default=(), exclude_if=is_empty)
-    """Dtypes of type variables beside T, where the task has some."""
+    """Dtypes of the type variables other than T, if the task has any."""
     scalars: tuple[ScalarChoice, ...] = Field(default=(), exclude_if=is_empty)
-    """Values of scalars that vary; others are as usual."""
+    """Values of scalars that vary; the others have their usual value."""
     pad: int = Field(default=0, exclude_if=is_empty)
     """Elements between the rows of every strided argument."""
 
@@ -128,16 +128,16 @@ class Plan(Value):
     metric: str
     """The profiled metric that should change."""
     predicted_ratio: float = Field(gt=0)
-    """Predicted speed over the parent: above 1 is faster."""
+    """Predicted speedup over the parent: above 1 is faster."""
     moves: Direction = "unsaid"
     """The direction in which the metric should change."""
     risk: str = ""
     """What could go wrong."""
     case: str = ""
     """The timed case, as the profile writes it, on which the metric should change; "" for the case
-    of greatest weight."""
+    with the largest weight."""
     parent: str = ""
-    """An earlier correct candidate to change in place of the source shown; "" for that source."""
+    """An earlier correct candidate to change instead of the source shown; "" for that source."""
     second_parent: str = Field(default="", exclude_if=is_empty)
     """Another correct candidate whose idea the change takes over; "" for none."""
 
@@ -193,11 +193,11 @@ class Analysis(Value):
     evidence: tuple[str, ...]
     """Names of metrics of the last profile; their values are looked up."""
     next: Literal["plan", "unsure", "stop"]
-    """unsure: a model chooses whether planner or tester acts next."""
+    """unsure: a model chooses whether the planner or the tester acts next."""
 
 
 class Pass(Value):
-    """A role that has nothing to add says so, and why."""
+    """A role says that it has nothing to add, and why."""
 
     kind: Literal["pass"] = "pass"
     words: str
@@ -212,7 +212,7 @@ class Approval(Value):
     kind: Literal["approval"] = "approval"
     candidate: str
     decision: Literal["approve", "approve_all", "reject"]
-    """approve_all: this one and all that follow."""
+    """approve_all: approve this one and all that follow."""
     reason: str = ""
     """Why the candidate is rejected; the planner's prompt shows it."""
 

@@ -54,7 +54,7 @@ def document(paths: Iterable[Path]) -> str:
                     )
                 )
     if not means:
-        raise BadInput("no two evaluations of these runs have unchanged cases")
+        raise BadInput("no two evaluations of these runs have unchanged cases in common")
     return "\n".join([*lines, "", *_summary(every, means)])
 
 

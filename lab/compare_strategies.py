@@ -105,7 +105,7 @@ def compare(task: Task, seeds: int, evaluations: int) -> str:
         f"## {task.name}: {evaluations} evaluations, {seeds} seeds,"
         f" a pool of {len(pool_of(task))} kernels",
         "",
-        "| strategy | best at half, median | best at the end: median | least | greatest |",
+        "| strategy | best at half, median | best at the end: median | lowest | highest |",
         "|---|---|---|---|---|",
     ]
     with Judge(task, pick_device("virtual", None)) as judge:

@@ -1,10 +1,10 @@
-"""CUPTI's counters beside Nsight Compute's, of the same calls of shipped kernels on a GPU:
+"""Compare CUPTI's counters with Nsight Compute's, for the same calls of shipped kernels on a GPU:
 `python -m lab.counters_beside_ncu [TASK ...] --device cuda`.
 
-The kernels are each task's baselines, and the one that its scripted run ends with. Per kernel: wall
-seconds of both, with their processes started before as in an evaluation, and the bottleneck by
-each. At the end, how far each metric differs: counts in percent of Nsight Compute's, shares in
-points. Figures: docs/research/measurements.md.
+The kernels are each task's baselines and the winner of its scripted run. Prints, per kernel, the
+wall-clock seconds of both (their processes are started before, as in an evaluation) and the
+bottleneck according to each; at the end, how much each metric differs: counts in percent of Nsight
+Compute's, shares in percentage points. Figures: docs/research/measurements.md.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def summary(apart: Differences) -> Iterator[str]:
         if found := apart.get(name):
             unit = "points" if name.endswith("pct") or ".pct" in name else "%"
             least, middle, most = min(found), statistics.median(found), max(found)
-            yield f"{name}: {least:+.2f} to {most:+.2f} {unit}, {middle:+.2f} in the middle"
+            yield f"{name}: {least:+.2f} to {most:+.2f} {unit}, median {middle:+.2f}"
 
 
 @one_line_errors()

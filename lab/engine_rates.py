@@ -1,11 +1,12 @@
-"""How many tokens a second does SGLang's engine gain with a package's winners?
+"""How many tokens per second does SGLang's engine gain with a package's winners?
 
     python -m lab.engine_rates PACKAGE -o RATES.jsonl [--http]   measures, on a GPU with SGLang
-    python -m lab.engine_rates RATES.jsonl...                    says again what was measured
+    python -m lab.engine_rates RATES.jsonl...                    prints earlier measurements again
 
-The engine is started several times with and without winners, and the starts are compared: without
-winners twice, which says what starts of the same engine differ by (A/A). The interval is that of
-the rank test of Wilcoxon, Mann and Whitney: it assumes nothing about how rates are distributed.
+The engine is started several times with and without winners, and the starts are compared. Two
+groups run without winners, to show how much starts of the same engine differ (A/A). The interval
+comes from the rank test of Wilcoxon, Mann and Whitney, which assumes nothing about the distribution
+of rates.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ def summary(starts: Sequence[Start]) -> Iterator[str]:
         for variant in ("without", "again", "with")
     }
     if not all(rates.values()):
-        raise BadInput(f"no start of {', '.join(v for v, some in rates.items() if not some)}")
+        raise BadInput(
+            f"no successful start of {', '.join(v for v, some in rates.items() if not some)}"
+        )
     yield ", ".join(f"{len(some)} starts {variant}" for variant, some in rates.items())
     for requests in sound[0].rates:
         own = {
@@ -121,7 +124,9 @@ def summary(starts: Sequence[Start]) -> Iterator[str]:
     for name in sorted({name for one in sound for name in one.took}):
         took = [one.took.get(name, 0) for one in sound if one.variant == "with"]
         off = sum(one.took.get(name, 0) for one in sound if one.variant != "with")
-        yield f"{name}: took {min(took)} to {max(took)} calls in each start, {off} without winners"
+        yield (
+            f"{name}: handled {min(took)} to {max(took)} calls in each start, {off} without winners"
+        )
     for one in starts:
         if one.error:
             yield f"a start {one.variant}: {one.error}"
@@ -144,7 +149,7 @@ def read_starts(paths: Sequence[Path]) -> list[Start]:
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from None
         except ValidationError:
-            raise BadInput(f"{path} has no starts of an engine, one JSON object a line") from None
+            raise BadInput(f"{path} contains no engine starts, one JSON object per line") from None
     return found
 
 
@@ -166,12 +171,16 @@ def main() -> None:
     )
     parser.add_argument("given", nargs="+", type=Path, metavar="PACKAGE|RATES.jsonl")
     parser.add_argument("-o", "--out", type=Path)
-    parser.add_argument("--http", action="store_true", help="the HTTP server, not sglang.Engine")
+    parser.add_argument(
+        "--http", action="store_true", help="use the HTTP server instead of sglang.Engine"
+    )
     parser.add_argument("--model", default="moe6", help="moe6, dense8, or a folder")
     parser.add_argument("--waves", type=int, default=2, help="groups of starts, one after another")
-    parser.add_argument("--together", type=int, default=2, help="starts a variant in a group")
+    parser.add_argument("--together", type=int, default=2, help="starts per variant in a group")
     parser.add_argument("--engine-arguments", default="", metavar="WORDS")
-    parser.add_argument("--limit", type=float, default=3600, help="seconds after which none begins")
+    parser.add_argument(
+        "--limit", type=float, default=3600, help="seconds after which no further start begins"
+    )
     parser.add_argument("--python", default=sys.executable, help="the engine's Python")
     given = parser.parse_args()
     paths = given.given

@@ -1,7 +1,7 @@
-"""The estimate of every scripted kernel: `python -m lab.estimates > FILE`.
+"""Estimate every scripted kernel: `python -m lab.estimates > FILE`.
 
 Timed on the cases that a task's demo and bench lists share, so that recorded runs on a real GPU
-hold the same cases with the same dims and dtype. results.py compares the two orders.
+contain the same cases with the same dims and dtype. results.py compares the two rankings.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def main() -> None:
     from astra_chat.tools.task.folder import find_task
 
     parser = argparse.ArgumentParser(prog="python -m lab.estimates", description=__doc__)
-    parser.add_argument("task", nargs="*", help="else all that have a scripted run")
-    parser.add_argument("--gpu", default="h200", help="whose time is estimated")
+    parser.add_argument("task", nargs="*", help="default: all tasks with a scripted run")
+    parser.add_argument("--gpu", default="h200", help="GPU model to estimate for")
     asked = parser.parse_args()
     device, found = pick_device("virtual", asked.gpu), []
     for name in asked.task or scripted_names():

@@ -1,8 +1,8 @@
-"""Pictures of what Astra prints and of a report: `python -m lab.gallery -o docs/gallery [NAME...]`.
+"""Make pictures of output and of a report: `python -m lab.gallery -o docs/gallery [NAME...]`.
 
-The commands of SCREENS run in tmux, which is a terminal, and what is on its screen becomes an SVG.
-`report` writes a report, and Chromium photographs it. Needs tmux, and for the report Chromium and
-the extra `browser`. The commands that judge kernels take minutes.
+The commands of SCREENS run in tmux, which is a terminal, and its screen becomes an SVG. `report`
+writes a report, of which Chromium takes screenshots. This needs tmux and, for the report, Chromium
+and the extra `browser`. The commands that judge kernels take minutes.
 """
 
 from __future__ import annotations
@@ -219,7 +219,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     given = parser.parse_args()
     if unknown := set(given.names) - set(known):
-        raise BadInput(f"no picture {', '.join(sorted(unknown))}: choose of {', '.join(known)}")
+        raise BadInput(
+            f"there is no picture {', '.join(sorted(unknown))}: choose from {', '.join(known)}"
+        )
     names = set(given.names or known)
     given.out.mkdir(parents=True, exist_ok=True)
     for path in take_screens(names, given.out):

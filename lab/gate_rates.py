@@ -3,16 +3,16 @@
     python -m lab.gate_rates TASK... -o RATES.jsonl [--device cuda:0 --device cuda:1]   on GPUs
     python -m lab.gate_rates --recorded RUN|EVALUATION...      from recorded measurements, anywhere
 
-Measures each task's baseline beside itself, on its smallest demo cases and without a check, and
-again on fresh inputs after an alarm, as a gate does: an alarm of both is false. Two measurements in
-a row with every time of the new kernel `--loss` longer have a loss that the rule should find. Some
-measurements share a process, and each GPU has its own, of which nothing else runs there. Each
-measurement is appended to the file at once, so a command that was stopped resumes. At the end are
-both rates with the upper end of their one-sided 95 % interval.
+Measures each task's baseline against itself, on its smallest demo cases and without a check, and
+again on fresh inputs after an alarm, as a gate does; if both raise an alarm, it is a false one. Two
+measurements in a row in which every time of the new kernel is longer by `--loss` have a loss that
+the rule should find. Several measurements share a process; each GPU has its own process and runs
+nothing else. Each measurement is appended to the file immediately, so a command that was stopped
+resumes. At the end, both rates are printed with the upper end of their one-sided 95 % interval.
 
-Every recorded measurement on a GPU contains one of the baseline beside itself: each block replays a
-second recording of it. These are the first and the second measurement of a pair, and the noise that
-widens their intervals is that of a third measurement of the same cases on that kind of GPU.
+Every recorded measurement on a GPU contains one of the baseline against itself: each block replays
+a second recording of it. A pair consists of two of these, and the noise that widens their intervals
+comes from a third measurement of the same cases on that kind of GPU.
 """
 
 from __future__ import annotations
@@ -275,11 +275,18 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--recorded", nargs="+", type=Path, metavar="RUN|EVALUATION")
     parser.add_argument("--device", action="append")
-    parser.add_argument("--count", type=int, default=400, help="measurements of each task")
-    parser.add_argument("--loss", type=float, default=0.03, help="share of the time that is lost")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds, for all tasks")
-    parser.add_argument("--together", type=int, default=8, help="measurements of one process")
-    parser.add_argument("--cases", type=int, default=3, help="timed cases of a measurement")
+    parser.add_argument("--count", type=int, default=400, help="measurements per task")
+    parser.add_argument(
+        "--loss",
+        type=float,
+        default=0.03,
+        help="slowdown of the changed kernel, as a share of its time",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=math.inf, help="time limit in seconds for all tasks"
+    )
+    parser.add_argument("--together", type=int, default=8, help="measurements per process")
+    parser.add_argument("--cases", type=int, default=3, help="timed cases per measurement")
     given = parser.parse_args()
     given.device = given.device or ["cuda"]
     if given.recorded:

@@ -112,7 +112,9 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N or virtual")
     parser.add_argument("--cases", choices=CASE_LISTS, help="default: bench on a GPU, else demo")
-    parser.add_argument("--trust", action="store_true", help="also where nothing isolates kernels")
+    parser.add_argument(
+        "--trust", action="store_true", help="run kernels even if they cannot be isolated"
+    )
     given = parser.parse_args()
     device = pick_device(given.device)
     sys.exit(judge_all(load(given.files), device, given.out, given.cases, given.trust) > 0)

@@ -92,7 +92,7 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
         runs.append((path, summary, calls))
     winners = {speed.candidate for _, summary, _ in runs if (speed := fastest(summary))}
     if lost := sorted(set(measured) - winners):
-        raise BadInput(f"{lost[0]} is no winner of these runs")
+        raise BadInput(f"{lost[0]} is not a winner of these runs")
     return [_run(path, summary, calls, measured) for path, summary, calls in runs]
 
 

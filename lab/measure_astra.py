@@ -1,4 +1,4 @@
-"""Figures of Astra itself: `python -m lab.measure_astra WHAT` (see `--help`)."""
+"""Measure Astra itself: `python -m lab.measure_astra WHAT` (see `--help`)."""
 
 from __future__ import annotations
 
@@ -335,15 +335,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.measure_astra", description=__doc__)
     known = ["startup", "turns", "judge", "checks", "mutation", "noise", "width"]
     parser.add_argument("what", choices=known)
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help="of checks, noise; default: all")
     parser.add_argument(
-        "--device", default="virtual", help="of judge, checks, noise, width: virtual, cuda, cuda:N"
+        "tasks", nargs="*", metavar="TASK", help="tasks for checks and noise; default: all"
     )
     parser.add_argument(
-        "--repeats", type=int, default=8, help="of noise: runs over all cases of all tasks"
+        "--device",
+        default="virtual",
+        help="virtual, cuda or cuda:N, for judge, checks, noise and width",
     )
-    parser.add_argument("--kernels", type=int, default=100, help="of judge: of a task, at most")
-    parser.add_argument("--mutants", type=int, default=48, help="of mutation: a task's seeded bugs")
+    parser.add_argument(
+        "--repeats", type=int, default=8, help="for noise: runs over all cases of all tasks"
+    )
+    parser.add_argument(
+        "--kernels", type=int, default=100, help="for judge: maximum number of kernels per task"
+    )
+    parser.add_argument(
+        "--mutants", type=int, default=48, help="for mutation: seeded bugs per task"
+    )
     asked = parser.parse_args()
     if asked.what == "judge":
         judge(asked.device, asked.kernels)

@@ -87,7 +87,7 @@ def measure(task: Task, source: str, device: Device) -> str:
             except subprocess.TimeoutExpired:
                 raise AstraError(f"the calls took more than {TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        raise AstraError(f"the calls failed: {(done.stderr.strip() or 'no words')[-300:]}")
+        raise AstraError(f"the calls failed: {(done.stderr.strip() or 'no message')[-300:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     lines = [
         f"{task.name}, {task.bench[0][0].named}, {found['gpu']}, torch {found['torch']}",
@@ -110,10 +110,10 @@ def main() -> None:
     parser.add_argument("--trust", action="store_true", help="KERNEL runs without isolation")
     given = parser.parse_args()
     if not given.trust:
-        raise BadInput("KERNEL's launcher runs without isolation: read it, then say --trust")
+        raise BadInput("KERNEL's launcher runs without isolation: read it, then add --trust")
     device = pick_device("auto")
     if device.kind != "cuda":
-        raise BadInput("calls are timed on a GPU, and this machine shows none")
+        raise BadInput("calls are timed on a GPU, and this machine has none")
     try:
         source = given.kernel.read_text()
     except (OSError, UnicodeDecodeError) as error:

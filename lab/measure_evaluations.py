@@ -129,9 +129,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.measure_evaluations")
     parser.add_argument("tasks", nargs="*", metavar="TASK", default=TASKS)
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N or virtual")
-    parser.add_argument("--count", type=int, default=4, help="winners of each task, at most")
+    parser.add_argument("--count", type=int, default=4, help="maximum number of winners per task")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--trust", action="store_true", help="also where nothing isolates kernels")
+    parser.add_argument(
+        "--trust", action="store_true", help="run kernels even if they cannot be isolated"
+    )
     given = parser.parse_args()
     device, found = pick_device(given.device), list[MeasuredSteps]()
     with given.out.open("a") as file:

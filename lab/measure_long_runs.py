@@ -93,7 +93,10 @@ def main() -> None:
             )
         for line in _prompt_sizes(transcript):
             print(line)
-        print(f"with a baseline of {LINES} lines, and another best of as many after each round:")
+        print(
+            f"with a baseline of {LINES} lines and a new best candidate of the same length after"
+            " each round:"
+        )
         for line in _prompt_sizes(_gaining(Path(folder))):
             print(line)
 

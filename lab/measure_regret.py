@@ -71,7 +71,9 @@ class Study:
         spaces = read(self.out).spaces if self.out.exists() else ()
         self.found = {one.space: one for one in spaces}
         if len(self.found) < len(spaces):
-            raise BadInput(f"{self.out} is of several devices: use one of a single device")
+            raise BadInput(
+                f"{self.out} has results of several devices: use a file of a single device"
+            )
 
     def weighted(self, task: Task) -> Weighted:
         """The cases that are timed."""
@@ -92,7 +94,7 @@ class Study:
         new = SpaceStudy(space=name, cases=labels, measurements=self.measurements, points=studied)
         found = self.found.get(name, new)
         if found.of != new.of:
-            raise BadInput(f"{self.out} is of other cases or points: use another file")
+            raise BadInput(f"{self.out} has results for other cases or points: use another file")
         return found, sources
 
     def rank(self, names: Sequence[str], gpu: str) -> None:
@@ -150,7 +152,7 @@ class _Space:
         )
         device = self.judge.device
         if known.device not in ("", device.name):
-            raise BadInput(f"{study.out} is of another device: use another file")
+            raise BadInput(f"{study.out} has results of another device: use another file")
         basis = "measured" if device.kind == "cuda" else "estimated"
         self._now = known.model_copy(update={"device": device.name, "basis": basis})
         self._built = beside.submit(self._build)
@@ -268,14 +270,20 @@ def _say(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.measure_regret")
     parser.add_argument("spaces", nargs="*", metavar="SPACE", help=f"of {', '.join(SPACES)}")
-    parser.add_argument("-o", "--out", type=Path, help="regret.json, unless files are joined")
+    parser.add_argument("-o", "--out", type=Path, help="default: regret.json, except with --join")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cases", choices=CASE_LISTS, default="demo")
-    parser.add_argument("--points", type=int, default=300, help="of a space, at most")
-    parser.add_argument("--measurements", type=int, default=16, help="the tuner's candidates")
+    parser.add_argument(
+        "--points", type=int, default=300, help="maximum number of points per space"
+    )
+    parser.add_argument(
+        "--measurements", type=int, default=16, help="points that the tuner measures"
+    )
     parser.add_argument("--budget-s", type=float, default=460.0)
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--trust", action="store_true", help="where nothing can be isolated")
+    parser.add_argument(
+        "--trust", action="store_true", help="run kernels even if they cannot be isolated"
+    )
     parser.add_argument("--rank", metavar="GPU", help="rank only, for this GPU")
     parser.add_argument("--document", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--join", nargs="+", type=Path, metavar="FILE")

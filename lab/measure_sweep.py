@@ -1,10 +1,10 @@
-"""Seconds of a sweep of a thousand drawn cases on a GPU:
+"""Measure a sweep of a thousand drawn cases on a GPU, in seconds:
 `python -m lab.measure_sweep [TASK ...] --device cuda`.
 
-Per task the kernel that its scripted run ends with, or where it has none the baseline, is compared
-with the baseline, as tools/check/sweep.py does for every candidate. The sweep's process has started
-before, as in an evaluation, where it starts beside nvcc. Figures: docs/research/measurements.md.
-"""
+For each task, the winner of its scripted run (or the baseline, if there is none) is compared with
+the baseline, as tools/check/sweep.py does for every candidate. The sweep's process is started
+before, as in an evaluation, where it starts while nvcc runs. Figures:
+docs/research/measurements.md."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measure(name: str, device: Device, repeats: int) -> str:
     """One line: cases, those in doubt, and wall seconds. Raises BadInput where the device is no
     real GPU or the kernel fails."""
     if device.kind != "cuda":
-        raise BadInput("a sweep is made on a GPU: --device cuda")
+        raise BadInput("a sweep needs a GPU: --device cuda")
     task = find_task(name)
     source = best_side(task).source if name in scripted_names() else task.baseline
     built = require_build(build(task, source, device), f"the kernel of {name}")

@@ -40,46 +40,46 @@ TODAY = "today"
 OPENING = """\
 # Live winners over today's kernels
 
-Written by `python -m lab.over_today`. *over today*: the speed of a task's fastest live winner
-from `sglang` over the fastest kernel that an engine launches today on each case, of those that
-can be run here; a mean is geometric, weighted by the cases. Which kernels engines launch, for
-which calls, and why some are not run, is in lab/rivals.toml, read on {read} in
-{versions};
-`python -m lab.rivals check WHEEL` says what another version changed. What the kernels that are
-run miss of the contracts: [baselines.md](baselines.md). Only the device time of single launches
-is compared here; what a whole step gains is in [decode-layer.md](decode-layer.md)."""
+Written by `python -m lab.over_today`. *over today*: the speed of a task's fastest live winner from
+`sglang` divided by that of the fastest kernel, among those that can be run here, that an engine
+launches today for each case; means are geometric and weighted by case. lab/rivals.toml says which
+kernels engines launch, for which calls, and why some are not run; it was read on {read} in
+{versions}; `python -m lab.rivals check WHEEL` shows what another version changed.
+[baselines.md](baselines.md) says where these kernels do not meet the contracts. Only the device
+time of single launches is compared here; [decode-layer.md](decode-layer.md) shows the gain of a
+whole step."""
 SIDE_BY_SIDE = """
-Side by side means in one process, on the same buffers, by turns, by the judge's method; the
+Side by side means in one process, on the same buffers, alternately, with the judge's method; the
 winner's results were compared with the oracle. The L2 is cold unless a column says warm. The
-fastest rival of a case is the one over which the winner's ratio is lowest. A name with `-pdl` is
-the kernel launched programmatically, as its engine does: then each launch, of rival and winner,
-follows a small kernel (torch's addition to one element) in a chain of at least 20 where memory
-allows, and the small kernel's time is subtracted. The same name without it is a plain launch.
-Cases with a ratio below 1 are lost."""
+fastest rival of a case is the one with the lowest ratio. A name with `-pdl` is the kernel with
+programmatic dependent launch, as in its engine: then each launch, of rival and winner, follows a
+small kernel (torch's addition to one element) in a chain of at least 20 where memory allows, and
+the small kernel's time is subtracted. The same name without it is a plain launch. Cases with a
+ratio below 1 are lost."""
 BY_QUOTIENT = f"""
-Winner and today's kernel were timed in two runs in November 2026, each beside our `sglang`
-baseline; a figure is the quotient of two ratios, and differs by {BETWEEN_EVALUATIONS:.1%} from
-run to run by root mean square."""
+Winner and today's kernel were timed in two runs in November 2026, each against our `sglang`
+baseline; a figure is the quotient of two ratios, and varies by {BETWEEN_EVALUATIONS:.1%} (root mean
+square) from run to run."""
 CORRECTIONS = """
-Corrected on 27 November 2026: SGLang 0.5.23 launches Triton kernels for all calls of
-topk_softmax and for small ones of moe_align_block_size. On one H200, in a measurement of its
-own, the winner of topk_softmax was 1.81 times as fast as SGLang's router over 16 cases (0.87 at
-16x2x8 bfloat16: lost; 4.04 at 4096x10x512), and the winner of moe_align_block_size 1.26 to 2.69
-times as fast as its kernel for up to 64 ids (mean 1.49, five cases). Where the tables below name
-the library for topk_softmax, or for moe_align_block_size up to 64 ids, they compare with a kernel
-that is not launched. With these corrections the mean of the H100's six tasks would be about 1.58
-(estimated); the H200's table has neither task. moe_sum_reduce is compared with the library, too,
-where SGLang launches a Triton kernel for up to 32 tokens, and silu_and_mul where it launches one
+Corrected on 27 November 2026: SGLang 0.5.23 launches Triton kernels for all calls of topk_softmax
+and for small ones of moe_align_block_size. On one H200, in a separate measurement, the winner of
+topk_softmax was 1.81 times as fast as SGLang's router over 16 cases (0.87 at 16x2x8 bfloat16: lost;
+4.04 at 4096x10x512), and the winner of moe_align_block_size 1.26 to 2.69 times as fast as its
+kernel for up to 64 ids (mean 1.49, five cases). Where the tables below name the library for
+topk_softmax, or for moe_align_block_size up to 64 ids, they compare with a kernel that SGLang does
+not launch. With these corrections the mean of the H100's six tasks would be about 1.58 (estimated);
+the H200's table has neither task. moe_sum_reduce is compared with the library, too, although SGLang
+launches a Triton kernel for up to 32 tokens, and so is silu_and_mul, for which it launches a kernel
 compiled at run time."""
 
 SUMMARY = """\
 The fastest winner of each task over the fastest kernel that SGLang 0.5.23 or FlashInfer 0.7.2
-launches today on each case, of those that we can run. [Over today's
+launches today for each case, among those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
-corrected. *Side by side*: winner and rival timed in one run; *two runs*: each beside our baseline;
-*both*: some rivals so and some so, of each case the lower ratio. In two runs, topk_softmax and
-small calls of moe_align_block_size were compared with a library that SGLang no longer calls for
-them."""
+corrected. *Side by side*: winner and rival timed in one run; *two runs*: each timed against our
+baseline; *both*: some rivals in one way, some in the other, with the lower ratio for each case. In
+two runs, topk_softmax and small calls of moe_align_block_size were compared with a library that
+SGLang no longer calls for them."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _by_quotient(
         if first:
             yield from (BY_QUOTIENT, CORRECTIONS)
             first = False
-        yield from ("", f"## On {gpu}, by way of our baseline", "")
+        yield from ("", f"## On {gpu}, computed through our baseline", "")
         yield table_row(
             "task", "over `sglang`", "over today", "slowest case", "cases", "today's fastest"
         )

@@ -3,9 +3,10 @@
 
 Times the tiers `paper` and `sglang`, the scripted run's winner, and those of the live runs RUN.
 
-20 launches to warm up, then 100 launches with an event pair round each, their mean. Launches come
-from a C loop on the same buffers, so a small call costs the event pair (about 5 us on an H200) and
-lies in the L2; the paper launched through torch, which adds about as much again. Prints JSON.
+After 20 launches to warm up, it takes the mean of 100 launches, each with an event pair around it.
+A C loop launches on the same buffers, so a small call costs as much as the event pair (about 5 us
+on an H200), and its data is in the L2; the paper launched through torch, which adds about the same
+again. Prints JSON.
 """
 
 from __future__ import annotations

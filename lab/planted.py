@@ -1,4 +1,4 @@
-"""How many kernels that are wrong in one region of the legal domain does the judge catch?
+"""How many kernels that are wrong in one region of the valid domain does the judge catch?
 
 `python -m lab.planted` draws faults of every shipped task (planted_faults.py),
 makes sure that each is wrong on a legal case, checks it as a first evaluation does and, if that
@@ -110,12 +110,12 @@ def document(made: Sequence[FaultJudgement], seed: str) -> str:
     """The page: by task, by kind of region, and what was missed."""
     real = [one for one in made if one.real]
     lines = [
-        "# Planted faults: kernels that are wrong in one region of the legal domain",
+        "# Planted faults: kernels that are wrong in one region of the valid domain",
         "",
         f"Written by `python -m lab.planted --seed {seed}`, device `virtual`. Each"
-        " kernel is a task's baseline with a fault",
-        "planted that shows in one drawn region only. Counted are those that are wrong on a legal"
-        f" case inside their region: {len(real)} of {len(made)}.",
+        " kernel is a task's baseline with a planted fault",
+        "that is visible in only one drawn region. Kernels that are wrong on a valid case inside"
+        f" their region are counted: {len(real)} of {len(made)}.",
         "",
         "| task | faults | caught at the first evaluation | caught by the confirmation too |",
         "|---|---|---|---|",
@@ -152,9 +152,11 @@ def _row(name: str, made: Sequence[FaultJudgement]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.planted")
-    parser.add_argument("--count", type=int, default=COUNT, help="Faults of each task.")
+    parser.add_argument("--count", type=int, default=COUNT, help="Faults per task.")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
-    parser.add_argument("--seed", default="1", help="Of the faults; the judges draw freshly.")
+    parser.add_argument(
+        "--seed", default="1", help="Seed for the faults; the judges draw fresh seeds."
+    )
     parser.add_argument("--out", type=Path, default=DOCUMENT)
     given = parser.parse_args()
     made = all_judged(given.count, given.workers, given.seed)

@@ -97,7 +97,7 @@ def parent_in(prompt: str) -> str:
     """The source that a prompt says is to be changed, else the baseline. Raises ValueError."""
     found = {title: source for title, _, source in SOURCE.findall(prompt)}
     if not found:
-        raise ValueError("a prompt to the drawing coder holds no source")
+        raise ValueError("a prompt to the drawing coder contains no source")
     return without_numbers(str(found.get("source to change", found.get("baseline"))))
 
 

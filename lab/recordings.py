@@ -2,15 +2,15 @@
 
     list ARCHIVE                     the members, with their sha256
     pack FOLDER ARCHIVE              a new archive of all files in FOLDER
-    add ARCHIVE FILE NAME            one file more, or another one of that name
-    remove ARCHIVE NAME              without a member
-    unpack ARCHIVE FOLDER            all members as files; ARCHIVE/FOLDER, ARCHIVE/MEMBER: some
-    check ARCHIVE                    whether every member is what its sha256 says
+    add ARCHIVE FILE NAME            add a file, or replace the one of that name
+    remove ARCHIVE NAME              remove a member
+    unpack ARCHIVE FOLDER            all members as files; or ARCHIVE/FOLDER, ARCHIVE/MEMBER
+    check ARCHIVE                    check that every member matches its sha256
 
-FILE may be compressed by xz or gzip; NAME, and a name in FOLDER, is without .xz or .gz then. A
-default run of a task stays in the task's folder, and the archive only names it. Equal files make an
-equal archive; nothing is written before all members have been read back from it.
-"""
+FILE may be compressed with xz or gzip; NAME, and a name in FOLDER, is then given without .xz or
+.gz. A default run of a task stays in the task's folder, and the archive only names it. The same
+files always produce the same archive; nothing is written before all members have been read back
+from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     """All files in a folder by name, unpacked. Raises BadInput."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file())
     if not paths:
-        raise BadInput(f"{folder} holds no file")
+        raise BadInput(f"{folder} contains no files")
     names = (p.relative_to(folder).as_posix() for p in paths)
     plain = (name.removesuffix(".gz").removesuffix(".xz") for name in names)
     return dict(zip(plain, map(read_recorded, paths), strict=True))
@@ -55,7 +55,7 @@ def write(archive: Path, files: Mapping[str, bytes]) -> None:
     held = Archive(made)
     for name, member in held.index.members.items():
         if member.default_of is None and held.read(name) != files[name]:
-            raise BadInput(f"{name} would not come back as it is")
+            raise BadInput(f"{name} would not unpack to the same bytes")
     write_whole(archive, made)
 
 
@@ -66,7 +66,7 @@ def add(archive: Path, file: Path, name: str) -> None:
 def remove(archive: Path, name: str) -> None:
     files = content(archive)
     if name not in files:
-        raise BadInput(f"{archive} holds no {name}")
+        raise BadInput(f"{archive} contains no {name}")
     write(archive, {n: c for n, c in files.items() if n != name})
 
 
@@ -74,10 +74,10 @@ def unpack(archive: Path, folder: Path) -> None:
     for path in expanded([archive]):
         where = in_archive(path)
         if where is None:
-            raise BadInput(f"{path} is no archive")
+            raise BadInput(f"{path} is not an archive")
         out = folder / where[1]
         if not out.resolve().is_relative_to(folder.resolve()):
-            raise BadInput(f"{path} would lie outside {folder}")
+            raise BadInput(f"{path} would be outside {folder}")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, read_recorded(path))
 
@@ -85,7 +85,7 @@ def unpack(archive: Path, folder: Path) -> None:
 def check(archive: Path) -> None:
     for name, member in names_in(archive).items():
         if sha256(read_recorded(archive / name)) != member.sha256:
-            raise BadInput(f"{archive / name} is not what it was when it was packed")
+            raise BadInput(f"{archive / name} has changed since it was packed")
 
 
 def _list(archive: Path) -> None:

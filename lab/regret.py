@@ -131,7 +131,7 @@ def read(path: Path) -> RegretStudy:
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from None
     except ValidationError:
-        raise BadInput(f"{path} is no file of measure_regret") from None
+        raise BadInput(f"{path} was not written by measure_regret") from None
 
 
 def study_of(spaces: Iterable[SpaceStudy]) -> RegretStudy:
@@ -151,7 +151,7 @@ def joined(studies: Iterable[RegretStudy]) -> RegretStudy:
     for one in chain.from_iterable(study.spaces for study in studies):
         other = known.setdefault((one.space, one.device), one)
         if one.of != other.of:
-            raise BadInput(f"{one.space} is studied on other cases or points in these files")
+            raise BadInput(f"these files study {one.space} on different cases or points")
         known[one.space, one.device] = max(other, one, key=_told)
     timed = {space for space, device in known if device}
     kept = [one for one in known.values() if one.device or one.space not in timed]

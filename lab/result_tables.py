@@ -91,7 +91,7 @@ def three_baselines(
     """sglang, paper and today beside the winner: cold, warm, launch-inclusive, of the limits."""
     papers = {case.case.label: case for case in paper.cases} if paper else {}
     yield (
-        "The three baselines beside the winner. `over today` was measured directly: it is not the"
+        "The three baselines and the winner. `over today` was measured directly, so it is not the"
         " quotient of two columns."
     )
     yield ""
@@ -147,9 +147,9 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
     if not labels:
         return
     yield (
-        "By the paper's method: 20 warm-up launches, then the mean of 100 event pairs. Ours are"
+        "With the paper's method: 20 warm-up launches, then the mean of 100 event pairs. Ours are"
         " launched from a C loop, without torch's dispatch; `cold` is from a process without torch."
-        " The paper's published files were measured with torch's dispatch, about 10 us a call:"
+        " The paper's published files were measured with torch's dispatch, about 10 us per call:"
     )
     yield ""
     yield (
@@ -180,8 +180,8 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
     yield ""
     cold = geomean([times[x, "paper"].cold_us / times[x, "best"].cold_us for x in labels])
     yield (
-        f"Geometric means over `paper`: **{geomean(gains):.2f}x** by its method, {cold:.2f}x cold."
-        + (f" Over its published winners, cold: {geomean(over):.2f}x." if over else "")
+        f"Geometric means over `paper`: **{geomean(gains):.2f}x** with its method, {cold:.2f}x"
+        " cold." + (f" Over its published winners, cold: {geomean(over):.2f}x." if over else "")
     )
     yield ""
 

@@ -76,15 +76,16 @@ def document(found: Found) -> str:
         "- warm: CUDA-graph replay over one set of buffers",
         "- event, launch-inclusive: an event pair around each launch (the paper's method, but"
         " launched from Python)",
-        "- % of limit: the physical limit over the time; the limit is the least bytes at the"
-        " datasheet's bandwidth, or the least time of a launch",
-        "- % of streaming: bytes per second, as a share of the fastest kernel that only moves the"
-        " same mix of reads and writes, measured beside it; large: cases larger than the L2",
+        "- % of limit: the physical limit divided by the time; the limit is the minimum number of"
+        " bytes divided by the datasheet's bandwidth, or the minimum time of a launch",
+        "- % of streaming: bytes per second, as a share of those of the fastest kernel that only"
+        " moves the same mix of reads and writes, measured in the same run; large: cases larger"
+        " than the L2",
         "",
         "Baselines: `today` is what SGLang 0.5.23 runs (its run-time compiled kernel; its compiled"
-        " library where that kernel does not take the case), `sglang` the algorithm of its 2025"
-        " library built with the same flags as the candidates (baselines.md), `paper` the start of"
-        " arXiv 2509.07506.",
+        " library if that kernel does not support the case), `sglang` the algorithm of its 2025"
+        " library built with the same flags as the candidates (baselines.md), `paper` the baseline"
+        " of arXiv 2509.07506.",
         "",
         *_summary(found),
     ]
@@ -120,7 +121,7 @@ def _summary(found: Found) -> Iterator[str]:
     if found.method:
         event, cold = tables.means_over_paper(found.method)
         yield (
-            f"On the paper's twelve cases the winners are {event:.2f}x as fast as `paper` by the"
+            f"On the paper's twelve cases the winners are {event:.2f}x as fast as `paper` with the"
             f" paper's own method and {cold:.2f}x in cold device time (geometric means; the paper"
             " reports 1.32x)."
         )
@@ -172,7 +173,7 @@ def _other_kernels(run: TimedRun, comparisons: Sequence[Comparison]) -> Iterator
     contents = {c.second.content for c in comparisons if c.second.name == "best"}
     if contents - {run.evaluation.candidate}:
         yield (
-            f"Today's kernels and streaming were measured beside `{', '.join(sorted(contents))}`,"
+            f"Today's kernels and streaming were measured with `{', '.join(sorted(contents))}`,"
             f" not `{run.evaluation.candidate}`."
         )
         yield ""

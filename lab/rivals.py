@@ -1,12 +1,12 @@
 """What engines launch today for our tasks on sm_90, as data: `python -m lab.rivals`.
 
     list               every rival by task: its package, its kernel, how it is measured or why not
-    check PACKAGE...   whether a wheel, or a folder of installed packages, is as lab/rivals.toml
-                       says: files, names near their lines, conditions word for word
+    check PACKAGE...   whether a wheel, or a folder of installed packages, matches lab/rivals.toml:
+                       files, names near their lines, conditions word for word
 
-The registry names kernels of other projects and where they say when they launch them; nothing of
-their code is here. A check of another version says what to look at again, and exits with 1 where
-something is gone.
+The registry names kernels of other projects, and the places in their code that decide when they are
+launched; it contains none of their code. A check of another version says what to examine again, and
+exits with 1 if something is gone.
 """
 
 from __future__ import annotations
@@ -147,12 +147,12 @@ def packages(path: Path, known: Iterable[str]) -> list[Package]:
         else:
             metadata = list(_wheel_metadata(path))
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path} is no wheel and no folder of packages: {error}") from None
+        raise BadInput(f"{path} is neither a wheel nor a folder of packages: {error}") from None
     found = [_package(path, text) for text in metadata]
     some = [one for one in found if one.name in set(known)]
     if not some:
         names = ", ".join(sorted(known))
-        raise BadInput(f"{path} holds none of the registry's packages ({names})")
+        raise BadInput(f"{path} contains none of the registry's packages ({names})")
     return some
 
 

@@ -1,9 +1,9 @@
-"""Whether recorded kernels compile to the same code as their authors wrote them and as judged.
+"""Check that recorded kernels compile to the same code as written by their authors and as judged.
 
 `python -m lab.same_machine_code [PATTERN]` compiles every kernel of the
 transcripts, the shipped tasks' own and, with `--attacks`, the honest ones of tests/attacks both
 ways (tools/build/proven_object.py). It prints a line for each that differs or does not compile,
-then the counts. Results are cached: a second call goes on where the first was stopped.
+then the counts. Results are cached: a second call continues where the first was stopped.
 """
 
 from __future__ import annotations
@@ -87,10 +87,16 @@ def compared(one: RecordedKernel) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pattern", nargs="?", default="", help="of names: task/candidate")
-    parser.add_argument("--attacks", action="store_true", help="the honest kernels of attacks too")
-    parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long; 0: never")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="kernels at once")
+    parser.add_argument(
+        "pattern", nargs="?", default="", help="regular expression for the names, task/candidate"
+    )
+    parser.add_argument(
+        "--attacks", action="store_true", help="include the honest kernels of the attacks"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="stop after this many minutes; 0: never"
+    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="kernels in parallel")
     options = parser.parse_args()
     began, counts = time.monotonic(), Counter[str]()
     kernels = [one for one in recorded(options.attacks) if re.search(options.pattern, one.name)]

@@ -1,13 +1,13 @@
 """How often does the judge reject an honest kernel? `make soak`, or
 `python -m lab.soak --judgements 1000`.
 
-Checks correct kernels again and again, each judge with fresh entropy: the honest kernels of
+Checks correct kernels repeatedly, with fresh entropy for each judge: the honest kernels of
 tests/attacks, the baselines of the shipped tasks and the scripted candidates that are correct;
-with `--winners`, too, what recorded live runs found fastest. The paper's starts are left out: that
+with `--winners`, also the winners of recorded live runs. The paper's baselines are left out: that
 of fused_add_rmsnorm rounds twice, which the judge rejects.
-Every judgement is appended to a file at once, so that a soak that was stopped continues where it
-was; kernels that were judged least come first. At the end stand the rejections with the command
-that reproduces each, and the rate with the upper end of its one-sided 95 % interval
+Every judgement is appended to a file immediately, so that an interrupted soak continues where it
+stopped; kernels with the fewest judgements come first. At the end, it prints the rejections, each
+with the command that reproduces it, and the rate with the upper end of its one-sided 95 % interval
 (Clopper and Pearson, Biometrika 26, 1934).
 """
 
@@ -271,8 +271,15 @@ def _part(text: str) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--judgements", type=int, default=1000, help="in all, with earlier ones")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="judges at once")
+    parser.add_argument(
+        "--judgements",
+        type=int,
+        default=1000,
+        help="total number of judgements, including earlier ones",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count(), help="number of judges that run in parallel"
+    )
     parser.add_argument("--device", default="virtual", help="virtual, or a GPU: cuda:0")
     parser.add_argument("--file", type=Path, default=Path(".soak/judgements.jsonl"))
     parser.add_argument(
@@ -280,11 +287,15 @@ def main() -> None:
         type=_part,
         default=(0, 1),
         metavar="I/N",
-        help="only the kernels of share I of N, counted from 0: for several processes, each with"
-        " a file of its own",
+        help="judge only share I of N of the kernels, counted from 0, to split the work between"
+        " processes, each with its own --file",
     )
     parser.add_argument(
-        "--winners", type=Path, nargs="+", default=(), help="transcripts of live runs, or patterns"
+        "--winners",
+        type=Path,
+        nargs="+",
+        default=(),
+        help="transcripts of live runs, or glob patterns",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args()

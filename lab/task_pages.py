@@ -30,15 +30,13 @@ from lab.side_by_side import fastest_rivals
 from lab.winners import fastest, verdict_of
 
 WORDS = (
-    "Times are device times with a cold L2, in us per call. *over today* is the speedup over",
-    "the fastest of today's kernels in SGLang and FlashInfer, of those that can be run: timed side",
-    "by side with the winner or computed through the baseline, whichever is lower (the latter not",
-    "always of the kernel that is launched: [over today](../research/over-today.md)).",
-    "*% of limit* is the physical limit divided by the time. *% of streaming*, for calls",
-    "larger than the L2, is the achieved bandwidth relative to that of our fastest kernel",
-    "that only moves the same bytes. *above empty* is the time in us beyond that of an empty",
-    "launch. The last two columns, and what is computed, were timed in another run on a GPU of",
-    "the same kind ([baselines](../research/baselines.md)).",
+    "Times are device times with a cold L2, in us per call. *over today* is the speedup over the",
+    "fastest of today's kernels in SGLang and FlashInfer that can be run, timed side by side or",
+    "computed through the baseline, whichever is lower ([over today](../research/over-today.md)).",
+    "*% of limit* is the physical limit divided by the time; *% of streaming*, for calls larger",
+    "than the L2, the bandwidth relative to our fastest kernel that only moves the same bytes;",
+    "*above empty* the time beyond an empty launch. The last two columns and computed speedups",
+    "come from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
 )
 
 
@@ -180,8 +178,7 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
 def _how(runs: Sequence[LiveRun]) -> Iterator[str]:
     """Yields how the runs went, plan by plan."""
     yield from ("", "## How the runs went", "")
-    yield "What each plan changed, the speedup over its parent that it predicted, and the verdict"
-    yield "and the speedup over the baseline of each of its candidates."
+    yield "Predicted speedups are over the plan's parent, those of candidates over the baseline."
     yield ""
     yield table_row("run", "round", "plan", "predicted", "candidates")
     yield table_row(*["---"] * 5)

@@ -139,6 +139,8 @@ def space_of(name: str) -> Space:
     source = path.read_text()
     for old, new in marked.edits:
         if source.count(old) != 1:
-            raise BadInput(f"{path.name} of {name} does not hold '{old}' once: change its marks")
+            raise BadInput(
+                f"{path.name} of {name} does not contain '{old}' exactly once: change its marks"
+            )
         source = source.replace(old, new)
     return read_space(source)

@@ -288,7 +288,7 @@ def _line(one: Walked) -> str:
 def _walk(given: argparse.Namespace) -> None:
     known = pages()
     if unknown := [page for page in given.pages if page not in known]:
-        raise BadInput(f"{unknown[0]} is no page: one of {', '.join(known)}")
+        raise BadInput(f"{unknown[0]} is not a page: use one of {', '.join(known)}")
     if not shutil.which("bash"):
         raise BadInput("bash is missing")
     for page in given.pages or known:

@@ -94,35 +94,35 @@ class Case(Value):
     dtype: DTypeName
     values: ValueFamily = "normal"
     families: dict[str, AnyFamily] = Field(default_factory=dict)
-    """Value families of single arguments, by name, in the place of what reference.py or `values`
+    """Value families of single arguments, by name, overriding what reference.py or `values`
     gives."""
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
     pads: dict[str, int | tuple[int, ...]] = Field(default_factory=dict)
-    """Elements between the rows of single arguments, by name, in the place of `pad`; or one number
-    for each stride that is the caller's to choose, in their order."""
+    """Elements between the rows of single arguments, by name, overriding `pad`; or one number for
+    each stride that the caller may choose, in order."""
     offset: int = Field(default=0, ge=0, le=63)
-    """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
+    """Every argument starts this many times its minimum alignment past a multiple of 256 bytes."""
     offsets: dict[str, Annotated[int, Field(ge=0, le=63)]] = Field(default_factory=dict)
-    """Offsets of single arguments, by name, in the place of `offset` and in its unit."""
+    """Offsets of single arguments, by name, overriding `offset` and in the same unit."""
     scalars: dict[str, float] = Field(default_factory=dict)
-    """Values of scalars, by name; those that are not here have the contract's usual value."""
+    """Values of scalars, by name; those not listed have the contract's usual value."""
     types: dict[str, DTypeName] = Field(default_factory=dict, exclude_if=is_empty)
-    """What the type variables beside the first stand for, by name; the first stands for `dtype`."""
+    """Dtypes of the type variables after the first, by name; the first is `dtype`."""
     absent: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """Optional arguments that are null pointers."""
     packed: Packed = Field(default="", exclude_if=is_empty)
-    """How arguments lie to each other; empty: rows, where the strides are those of a packed buffer,
-    else apart."""
+    """How arguments are placed relative to each other; empty: rows if the strides are those of a
+    packed buffer, else apart."""
     rows_of: int = Field(default=0, ge=0, exclude_if=is_empty)
-    """The rows are some of those of the call with so many rows and this seed, in another order
-    (tools/task/batch_invariance.py); 0: they are the call's own."""
+    """The rows are taken, in another order, from the call with this many rows and this seed
+    (tools/task/batch_invariance.py); 0: the call has rows of its own."""
     rows_draw: int = Field(default=0, ge=0, exclude_if=is_empty)
-    """Which draw of these rows it is."""
+    """Number of the draw of these rows."""
     planted: dict[str, tuple[Planted, ...]] = Field(default_factory=dict, exclude_if=is_empty)
-    """Numbers that single arguments hold among drawn ones, by name: in whole rows, as first, as
-    last and as single elements (runners/planting.py)."""
+    """Numbers that are planted among the drawn values of single arguments, by name: as whole rows,
+    and as first, last and single elements (runners/planting.py)."""
 
     @property
     def key(self) -> str:

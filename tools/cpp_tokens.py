@@ -74,7 +74,7 @@ _FORBIDDEN_TEXT = (
     (re.compile("[\ud800-\udfff]"), "half of a UTF-16 surrogate pair"),
     (
         re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"),
-        "a character that changes the direction of writing: a reader would see different code",
+        "a character that changes the text direction: a reader would see different code",
     ),
 )
 

@@ -27,18 +27,19 @@ EVALUATION_SCHEMA = "astra-chat/evaluation/1"
 
 
 class GpuUse(Value):
-    """A step's use of a real GPU. What NVML says is of the whole GPU, others' share included."""
+    """A step's use of a real GPU. NVML's values are for the whole GPU, including other
+    processes."""
 
     held_s: Seconds
     """Time in which the step held the GPU's lease."""
     energy_j: Annotated[float, Field(ge=0)] | None = None
-    """Energy used in the time of the lease, by NVML; None: it does not say."""
+    """Energy used during the lease, according to NVML; None: NVML does not report it."""
     busy: Annotated[float, Field(ge=0, le=1)] | None = None
-    """NVML's utilization: share of that time in which a kernel ran; None: it does not say."""
+    """NVML's utilization: share of that time in which a kernel ran; None: not reported."""
 
 
 class Step(Value):
-    """One step of an evaluation, as it went."""
+    """One completed step of an evaluation."""
 
     name: StepName
     seconds: Seconds
@@ -46,8 +47,8 @@ class Step(Value):
     waited_s: Seconds = 0.0
     """Part of `seconds` in which the step waited for the GPU's lease."""
     gpu: GpuUse | None = None
-    """The step's use of a real GPU; None without one, in builds before an evaluation, and in old
-    transcripts."""
+    """The step's use of a real GPU; None if it used none, in builds before an evaluation, and in
+    old transcripts."""
 
 
 class Built(Value):
@@ -58,7 +59,7 @@ class Built(Value):
 
 
 class BuildReport(Value):
-    """Results of guard and build; nothing of the candidate has been executed yet."""
+    """Results of guard and build; no code of the candidate has run yet."""
 
     candidate: str
     result: Annotated[Built | Refused | BuildFailed | TimedOut, Field(discriminator="kind")]
@@ -66,7 +67,7 @@ class BuildReport(Value):
 
 
 class ErrorNorm(Value):
-    """Error of one argument on one case beside the baseline's (check/error_norms.py), in ulps."""
+    """Error of one argument on one case, and the baseline's (check/error_norms.py), in ulps."""
 
     case: Case
     argument: str
@@ -76,52 +77,56 @@ class ErrorNorm(Value):
 
 
 class CheckRecord(Value):
-    """What the check step did and saw, up to the first failure: enough to do it again."""
+    """What the check step did and found, up to the first failure: enough to repeat it."""
 
     visible: tuple[Case, ...]
-    """The task's own cases and the tester's that ran, with their seeds."""
+    """The task's own and the tester's cases that ran, with their seeds."""
     hidden: tuple[Case, ...]
-    """Cases that ran and were drawn for this check alone."""
+    """Cases that were drawn for this check alone and ran."""
     known: KnownNumbers = Field(default_factory=KnownNumbers, exclude_if=is_empty)
-    """What the candidate's code compares with; some of the hidden cases were drawn for it."""
+    """Constants that the candidate's code compares with; some hidden cases were drawn to match
+    them."""
     failed: Case | None = Field(default=None, exclude_if=lambda case: case is None)
     """The drawn case that ended the check."""
     shared: int = 0
-    """Further cases that ran: drawn once for all checks of a judge, from the first half of the
-    evaluation's seed."""
+    """Cases that are drawn once for all checks of a judge, from the first half of the evaluation's
+    seed, and that ran."""
     left_out: tuple[str, ...] = ()
-    """Drawn cases that the baseline itself fails, and how: not held against a candidate."""
+    """Drawn cases that the baseline itself fails, and how; they do not count against a
+    candidate."""
     calls: int
     how: dict[How, int]
-    """Calls of the launcher by how they were made, repeats included."""
+    """Calls of the launcher, counted by the way they were made; repeats included."""
     elements: int
-    """Elements of written arguments that were compared with the oracle, one by one."""
+    """Elements of written arguments that were compared with the oracle."""
     guard_bytes: int
-    """Bytes outside the arguments and between their rows, looked at after the calls."""
+    """Bytes outside the arguments and between their rows that were checked after the calls."""
     read_bytes: int
-    """Bytes of arguments that may only be read, compared with what they were."""
+    """Bytes of read-only arguments that were compared with their initial values."""
     repeats: int
-    """Calls whose bits were compared with those of an earlier call on the same inputs."""
+    """Calls whose results were compared bit by bit with those of an earlier call on the same
+    inputs."""
     swept: int = 0
     """Further drawn cases whose results were compared with the baseline's on the device; those that
     differ are among the shared."""
     rows: int = Field(default=0, exclude_if=is_empty)
-    """Rows whose bits were compared with those of the same row in another call, where the contract
-    is batch-invariant; these calls are among the shared."""
+    """Rows that were compared bit by bit with the same row in another call, if the contract is
+    batch-invariant; these calls are among the shared cases."""
     uncovered: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
-    """Factors of the covering cases (check/covering_cases.py) of which some pairs, or in a
-    confirmation triples, were not called, and why: "tokens x d: 18 of 60 combinations ..."."""
+    """Factors of the covering cases (check/covering_cases.py) some pairs of which (in a
+    confirmation: triples) were not covered by a call, and why: "tokens x d: 18 of 60 combinations
+    ..."."""
     sought: tuple[Case, ...] = Field(default=(), exclude_if=is_empty)
-    """Cases among the shared ones that were drawn for kernels of this candidate that no other case
+    """Shared cases that were drawn to launch kernels of this candidate that no other case
     launches."""
     never_launched: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
-    """Kernels of the candidate that no call launched: nothing was judged of them."""
+    """Kernels of the candidate that no call launched, so they were not judged."""
     left_as_is: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
-    """Further ones whose device code is the baseline's, to the byte: not judged either."""
+    """Further mutants whose device code is identical to the baseline's; not judged either."""
     worst_error: ErrorNorm | None = None  # the one closest to its limit
     band_shares: dict[str, float] = Field(default_factory=dict, exclude_if=lambda it: not it)
-    """Share of results, by argument of 16 bits or less, whose exact value lies so near a midpoint
-    that either neighbour is right (check/bands.py)."""
+    """Share of results, for each argument of at most 16 bits, whose exact value is so close to a
+    midpoint that both neighbours are correct (check/bands.py)."""
     warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 
     @property
@@ -152,7 +157,8 @@ class CaseLaunches(Value):
 
 
 class Evidence(Value):
-    """What another judge needs to check this evaluation: which code judged which code, by hash."""
+    """What another judge needs to check this evaluation: hashes of the judge's and the judged
+    code."""
 
     judge_sha256: str
     """Hash of the judge's own files (judge_version.py)."""
@@ -160,11 +166,11 @@ class Evidence(Value):
     """Hash of the candidate's machine code."""
     baseline_cubin_sha256: str = ""
     plans: tuple[CaseLaunches, ...] = ()
-    """Launches of the timed cases; of the task's own check cases where none was timed."""
+    """Launches of the timed cases, or of the task's own check cases if none was timed."""
     device_facts: dict[str, int] = Field(default_factory=dict)
-    """What the launcher asked about the GPU, and the answers that it got."""
+    """What the launcher queried about the GPU, and the answers."""
     gpu: dict[str, str] = Field(default_factory=dict)
-    """What NVML says about a real GPU: driver, CUDA version, memory, largest clocks, power."""
+    """What NVML reports about a real GPU: driver, CUDA version, memory, maximum clocks, power."""
 
 
 class Evaluation(Value):
@@ -177,10 +183,10 @@ class Evaluation(Value):
     steps: tuple[Step, ...] = ()
     check: CheckRecord | None = None
     confirms: bool = False
-    """Whether the candidate was judged once more to confirm a winner: the timed cases on fresh
-    seeds, after the sanitizers."""
+    """Whether this evaluation confirms a winner: the timed cases on new seeds, after the
+    sanitizers."""
     seed: str = ""
-    """Seed from which all that was drawn derives (tools/entropy.py); empty in old transcripts."""
+    """Seed of all random choices (tools/entropy.py); empty in old transcripts."""
     evidence: Evidence | None = None
-    """What another judge needs to check this evaluation; None where nothing was launched, and in
-    old transcripts."""
+    """What another judge needs to check this evaluation; None if nothing was launched, and in old
+    transcripts."""

@@ -17,16 +17,16 @@ Bits = Annotated[int, Field(ge=0, lt=2**64)]
 
 
 class KnownNumbers(Value):
-    """What stands in comparisons of a candidate; each list begins with what is most telling."""
+    """Constants in a candidate's comparisons; each list begins with the most informative ones."""
 
     sizes: tuple[Size, ...] = Field(default=(), max_length=MOST, exclude_if=is_empty)
-    """Possible extents, strides and indices, with those one below and one above."""
+    """Possible extents, strides and indices, each also minus one and plus one."""
     rests: tuple[Rest, ...] = Field(default=(), max_length=MOST, exclude_if=is_empty)
-    """Sizes that leave this rest when divided."""
+    """Sizes that leave this remainder when divided."""
     values: tuple[Planted, ...] = Field(default=(), max_length=MOST, exclude_if=is_empty)
     """Possible values of elements and of scalars."""
     bits: tuple[Bits, ...] = Field(default=(), max_length=MOST, exclude_if=is_empty)
-    """Numbers that may be the bits of a value, or of several small ones side by side."""
+    """Numbers that may be the bit pattern of a value, or of several small values in one word."""
 
     def __bool__(self) -> bool:
         return bool(self.sizes or self.rests or self.values or self.bits)

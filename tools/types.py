@@ -46,9 +46,9 @@ class Device(Value):
     kind: DeviceKind
     index: int = Field(default=0, ge=0, le=1023)
     name: str = Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")
-    """Name that the driver gives it, "NVIDIA H200", or "virtual GPU"."""
+    """Device name according to the driver, such as "NVIDIA H200", or "virtual GPU"."""
     arch: str = Field(pattern=r"^sm_[0-9]{2,3}[a-z]?$")
-    """Real architecture of the built code: "sm_90"."""
+    """Architecture that the code was built for, such as "sm_90"."""
     spec: str = Field(pattern=r"^[a-z0-9_.-]{1,40}$")
     """Key of the constants used for limits and estimates: "h200" (gpu_specs.py)."""
 
@@ -64,11 +64,11 @@ class Resources(Value):
     """What ptxas reports for one kernel of a build."""
 
     kernel: str
-    """Mangled name."""
+    """Mangled name of the kernel."""
     registers: int
     static_shared_bytes: int
     spill_bytes: int
-    """Spill stores plus loads."""
+    """Bytes of spill stores plus spill loads."""
     stack_bytes: int
 
 
@@ -80,7 +80,7 @@ class Metric(Value):
     value: float
     unit: str
     words: str
-    """What it says, for a reader who does not know the name."""
+    """What it means, for a reader who does not know the name."""
 
 
 def place_text(line: int, *calls: int) -> str:
@@ -89,19 +89,20 @@ def place_text(line: int, *calls: int) -> str:
 
 
 class SourceLine(Value):
-    """What a line of the source costs the longest warp of a block, by the machine code."""
+    """What a line of the source costs the longest warp of a block, according to the machine
+    code."""
 
     line: int
     calls: tuple[int, ...] = Field(default=(), exclude_if=is_empty)
-    """Lines of the calls that it is inlined at, the innermost first."""
+    """Lines of the calls at which this line is inlined, innermost first."""
     text: str
     chain_cycles: float
-    """Cycles of the warp's longest chain of results that wait for each other, spent on this
-    line."""
+    """Cycles that this line contributes to the warp's longest chain of dependent instructions."""
     load_rounds: float
     """How often the warp waits for a load of this line."""
     waited_at: str = Field(default="", exclude_if=is_empty)
-    """Where it does, as `place` of another line; of several places the one with most rounds."""
+    """Where the warp waits for the load, as `place` of another line; if there are several, the one
+    with the most rounds."""
 
     @property
     def place(self) -> str:
@@ -114,7 +115,7 @@ NOT_PROFILED = "not profiled"
 
 
 class Profile(Value):
-    """Why a kernel takes the time it takes, on one case."""
+    """What limits the speed of a kernel on one case."""
 
     basis: Basis
     case: Case
@@ -123,11 +124,12 @@ class Profile(Value):
     """One of metrics.BOTTLENECKS, or NOT_PROFILED."""
     why: str
     limit_us: float
-    """Physical limit: least bytes over bandwidth, flops over peak, launch floor; the largest."""
+    """Physical limit: the largest of minimum bytes over bandwidth, flops over peak, and the launch
+    floor."""
     percent_of_limit: float
     lines: tuple[SourceLine, ...] = Field(default=(), exclude_if=is_empty)
-    """Cost of source lines by the virtual GPU, in the order of the source; of several launches the
-    longest's."""
+    """Cost of each source line according to the virtual GPU, in source order; if there are several
+    launches, those of the longest."""
 
     def metric(self, name: str) -> Metric | None:
         return next((m for m in self.metrics if m.name == name), None)
@@ -150,7 +152,7 @@ class CaseTime(Value):
 
 
 class MeasuredTime(CaseTime):
-    """Time measured by CUDA-graph replay over buffers rotated past L2, and by event pairs round
+    """Time measured by CUDA graph replay over buffers rotated past L2, and by event pairs around
     single launches."""
 
     basis: Literal["measured"] = "measured"
@@ -161,39 +163,41 @@ class MeasuredTime(CaseTime):
     note: str = ""
     baseline_warm_us: float | None = None
     warm_us: float | None = None
-    """Replays over one set of buffers: the data lie in the L2 where they fit."""
+    """Replays over one set of buffers: the data stays in L2 if it fits."""
     noise: float = 0.0
-    """What the baseline seemed to gain over itself here (A/A); no interval is narrower."""
+    """Apparent speedup of the baseline over itself in the same session (A/A); no interval is
+    narrower."""
     blocks: int = 0
-    """ABBA blocks behind the ratio."""
+    """ABBA blocks from which the ratio is computed."""
     gpu: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """NVML's readings at each block, those left out as well: clocks, temperature, power, reasons to
-    throttle as bits."""
+    """NVML's readings at each block, discarded blocks included: clocks, temperature, power,
+    throttle reasons as a bit mask."""
     profiled_us: float | None = None
     baseline_profiled_us: float | None = None
     launches: int = 0
     baseline_launches: int = 0
-    """Nsight Compute's durations of a call's launches, added up, and how many; None: not asked."""
+    """Sum of Nsight Compute's durations of the launches of a call, and their number; None: not
+    profiled."""
     raw: str = Field(default="", max_length=2**20)
-    """All samples behind these figures, compressed (timing/raw_samples.py); empty in old
-    transcripts."""
+    """All samples from which these figures are computed, compressed (timing/raw_samples.py); empty
+    in old transcripts."""
 
 
 class EstimatedTime(CaseTime):
-    """Time estimated by the virtual GPU's counters and performance model."""
+    """Time estimated from the virtual GPU's counters by its performance model."""
 
     basis: Literal["estimated"] = "estimated"
     limiter: str
-    """The model's largest term; same words as Profile.bottleneck."""
+    """The model's largest term; same values as Profile.bottleneck."""
     note: str = ""
-    """For example the stated sample of blocks that ran."""
+    """A remark on the run, such as which sample of blocks ran."""
 
 
 AnyTime = Annotated[MeasuredTime | EstimatedTime, Field(discriminator="basis")]
 
 
 class Refused(Value):
-    """The source, or the built object, breaks the policy."""
+    """The source or the built object violates the policy."""
 
     kind: Literal["refused"] = "refused"
     gate: Literal["guard", "audit", "plan"]
@@ -201,29 +205,29 @@ class Refused(Value):
 
 
 class BuildFailed(Value):
-    """nvcc or the linker refused it."""
+    """nvcc or the linker reported an error."""
 
     kind: Literal["build_failed"] = "build_failed"
     log: str
-    """The errors, cut, each with its source line."""
+    """The errors, shortened, each with its source line."""
 
 
 class Unsupported(Value):
-    """No statement about the kernel: the virtual GPU lacks an instruction of it, or the baseline
-    fails on so many drawn cases that too few are left to judge by."""
+    """No statement about the kernel: the virtual GPU does not support one of its instructions, or
+    the baseline fails so many drawn cases that too few are left."""
 
     kind: Literal["unsupported"] = "unsupported"
     what: str
-    """The instruction's part that is lacking, or why there are too few cases."""
+    """The part of the instruction that is not supported, or why there are too few cases."""
     kernel: str
     opcode: str
-    """Opcode of the instruction; "" where the cases are too few."""
+    """Opcode of the instruction; "" if there were too few cases."""
     line: int
     """PTX line."""
 
 
 class Wrong(Value):
-    """It ran and a written argument is not what the oracle says, or a read one changed."""
+    """A written argument differs from the oracle, or a read-only one was changed."""
 
     kind: Literal["wrong"] = "wrong"
     case: Case
@@ -245,7 +249,7 @@ class Wrong(Value):
     got: float
     bad: int
     total: int
-    """Elements that differ, of all that were compared."""
+    """Number of compared elements that differ."""
     note: str = ""
 
 
@@ -268,7 +272,8 @@ class Crashed(Value):
 
 
 class Implausible(Value):
-    """A time that no honest kernel has: below a physical floor, or against the host's clock."""
+    """A time that no honest kernel can reach: below the physical limit, or inconsistent with the
+    host's clock."""
 
     kind: Literal["implausible"] = "implausible"
     case: Case
@@ -277,7 +282,7 @@ class Implausible(Value):
 
 
 class TimedOut(Value):
-    """A step ran past its limit; the message of a hang, not a score."""
+    """A step exceeded its time limit; reported as a hang, never as a score."""
 
     kind: Literal["timed_out"] = "timed_out"
     step: Literal["build", "plan", "check", "sanitize", "time", "profile"]
@@ -290,7 +295,7 @@ class Correct(Value):
     kind: Literal["correct"] = "correct"
     cases: int
     sampled: tuple[str, ...] = ()
-    """Cases of which the virtual GPU ran a stated sample of blocks only, as text."""
+    """Cases, as text, of which the virtual GPU ran only a stated sample of the blocks."""
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
     hidden: int = 0
@@ -298,9 +303,9 @@ class Correct(Value):
     error_ratio: float | None = None
     """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None
-    """Repeated calls gave the same bits; None: no call was repeated."""
+    """Whether repeated calls gave identical bits; None: no call was repeated."""
     left_out: int = Field(default=0, exclude_if=lambda count: not count)
-    """Further cases, on which no kernel is judged: the baseline fails there."""
+    """Further cases that are not used to judge kernels, because the baseline fails them."""
 
 
 class Timed(Value):
@@ -314,7 +319,7 @@ class Timed(Value):
     verdict: Literal["accepted", "tie", "slower"]
     why: str
     profile: Profile
-    """Profile of the case of greatest weight."""
+    """Profile of the case with the largest weight."""
     other_profiles: tuple[Profile, ...] = ()  # of the other timed cases; old transcripts have none
 
     @property

@@ -63,7 +63,7 @@ class Job(Wanted):
     """Evaluations of the run before this one."""
     task: OneLine
     task_files: dict[str, Hex64]
-    """sha256 of every file of the task folder, by name."""
+    """sha256 of each file of the task folder, by name."""
     tier: Literal["sglang", "paper"]
     """The baseline."""
     timed: TimedList

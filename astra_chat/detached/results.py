@@ -101,7 +101,7 @@ def _mismatch(result: Result, job: Job) -> str:
     if not same_device(found.device, job.device):
         return f"it was judged on {found.device.name}"
     if (found.seed, found.confirms) != (job.seed, job.fresh_seeds):
-        return "it was judged with another seed"
+        return "it was judged with a different seed"
     return ""
 
 

@@ -146,7 +146,9 @@ def band_line(argument: str, share: float) -> str:
 
 def _sanitizers(evaluation: Evaluation) -> str:
     if evaluation.device.kind == "virtual":
-        return "the virtual GPU watched bounds, alignment, races and barriers in all that ran"
+        return (
+            "the virtual GPU checked bounds, alignment, races and barriers in everything that ran"
+        )
     if any(step.name == "sanitize" for step in evaluation.steps):
         return "memcheck, racecheck, initcheck and synccheck found nothing"
     return "did not run"

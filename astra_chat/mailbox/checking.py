@@ -75,7 +75,10 @@ def answer(
         )
     give(question, reply, answered_by)
     if facts is None:
-        return "checked against the schema; the run's transcript is not here, so the run checks"
+        return (
+            "checked against the schema only: the run's transcript is not here, so the run"
+            " will check the facts"
+        )
     return "checked against the schema and the run's facts"
 
 

@@ -270,10 +270,10 @@ def _of_mailboxes() -> list[Tool]:
             str, Field(description="The reply as JSON text; with `words` a kernel's source.")
         ],
         words: Annotated[
-            str | None, Field(description="What you did, where `reply` is a kernel.")
+            str | None, Field(description="What you did, if `reply` is a kernel.")
         ] = None,
         answered_by: Annotated[
-            str, Field(description="Who answers: the transcript names it.")
+            str, Field(description="Your name; the transcript records it.")
         ] = "",
         as_is: Annotated[
             bool, Field(description="Submit it even if it contradicts the run's facts.")
@@ -305,7 +305,7 @@ def _text_of(question: Question) -> QuestionText:
 
 def _of_runs() -> list[Tool]:
     async def runs(
-        folder: Annotated[str, Field(description="Where runs lie.")] = "transcripts",
+        folder: Annotated[str, Field(description="Folders that contain runs.")] = "transcripts",
     ) -> list[RunRow]:
         """List the runs in a folder and what came of each, as `astra-chat runs list`."""
         require_folder(Path(folder))

@@ -18,11 +18,11 @@ class Answer(CreateResult):
     cached_tokens: int = 0
     """Prompt tokens that the server had in its cache: they cost less."""
     reasoning_tokens: int = 0
-    """Completion tokens that were thought and not said."""
+    """Completion tokens spent on reasoning, which are not part of the reply."""
     answered_by: str = ""
-    """Who answered in a mailbox, as they say; empty: not said, or no mailbox."""
+    """Who answered in a mailbox, as stated with the answer; empty: not stated, or no mailbox."""
     refused: int = 0
-    """Answers in a mailbox that were refused before this one."""
+    """Answers in a mailbox that were rejected before this one."""
 
 
 def require_usable(result: CreateResult) -> None:

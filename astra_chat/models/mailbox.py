@@ -197,7 +197,8 @@ def prompt_text(
 ) -> str:
     """prompt.md: how to answer, then everything that a model would be sent."""
     kernel = (
-        f", or the kernel alone: `astra-chat mailbox answer {box} {meta.id} {KERNEL} --words TEXT`."
+        f", or with the kernel alone: `astra-chat mailbox answer {box} {meta.id} {KERNEL} --words"
+        " TEXT`."
         f"\nBy hand: write {REPLY}, or {KERNEL} and then {WORDS}, beside this file"
         if meta.kernel
         else f".\nBy hand: write {REPLY} beside this file"
@@ -206,8 +207,8 @@ def prompt_text(
         f"# Question to the {meta.role} of run {meta.run}, task {meta.task}\n\nQuestion {meta.id}:"
         f" round {meta.round}, attempt {meta.attempt}. Answer with one JSON object that fits"
         f" {SCHEMA}:"
-        f" `astra-chat mailbox answer {box} {meta.id} FILE` checks it at once{kernel}, under"
-        " another name first, then renamed.\n"
+        f" `astra-chat mailbox answer {box} {meta.id} FILE` checks it immediately{kernel}. Write"
+        " it under another name first, then rename it.\n"
     )
     form = "\n".join(f"    {one}" for one in forms(schema))
     return "\n".join([f"{how}\nIn short, one of:\n\n{form}\n", *map(_section, messages)])

@@ -114,7 +114,7 @@ def _explained(found: ServerError, at: str, options: OpenAIOptions, said: str) -
                 f" {there.longer_context}"
             )
         case "busy":
-            asked = f"; it asks for a pause of {found.wait_s:.0f} s" if found.wait_s else ""
+            asked = f"; the server asks for a pause of {found.wait_s:.0f} s" if found.wait_s else ""
             return MissingDependency(
                 f"{at} limits the rate of requests ({status}), {_times(options)}{asked}: {said}"
             )

@@ -70,7 +70,7 @@ PROVIDERS: Mapping[str, Provider] = {
         limit="max_tokens",
         # Else it may choose a server that ignores the schema.
         request={"provider": {"require_parameters": True}},
-        unknown_model="see openrouter.ai/models; if no server of it takes a schema, try"
+        unknown_model="see openrouter.ai/models; if none of its servers accepts a schema, try"
         " replies=json, then replies=words",
     ),
     "ollama": Provider(

@@ -223,12 +223,12 @@ _README = """\
     python -m astra_winners check           # what is hooked in the installed {engine}
     pip uninstall {name}                    # nothing else is left
 
-- `ASTRA_WINNERS`: `all` (the default), `off`, or operators with commas between.
-- `ASTRA_WINNERS_COUNTERS=NAME`: each process counts in the file NAME.PID which calls a winner took,
-  and why the original ran. `python -m astra_winners counters NAME.*` sums the files up.
+- `ASTRA_WINNERS`: `all` (the default), `off`, or a comma-separated list of operators.
+- `ASTRA_WINNERS_COUNTERS=NAME`: each process records in NAME.PID which calls a winner handled, and
+  why the original ran for others. `python -m astra_winners counters NAME.*` adds up the files.
 
-The original runs where a call is outside the contract, and where the winner was not faster on the
-timed case that is nearest to the call. Speeds over a baseline and over today's kernels are of
-single kernels; only `astra-chat step` says what a server's step gains. Modules, sources and
-contracts: `astra_winners/modules/`.
+The original runs if a call is outside the contract, or if the winner was not faster on the
+timed case that is nearest to the call. Speedups over the baseline and over today's kernels are
+those of single kernels; only `astra-chat step` shows what a server's step gains. Modules, sources
+and contracts: `astra_winners/modules/`.
 """

@@ -63,7 +63,7 @@ def _function(
             yield "        else:"
         yield f"{inner}try:"
         yield from (f"{inner}    {line}" for line in _launch(hook, tasks[operator]))
-        yield f"{inner}except RuntimeError as error:  # such as a view that is none"
+        yield f"{inner}except RuntimeError as error:  # such as an impossible view"
         yield f"{inner}    operator.falls_back(str(error).partition('\\n')[0])"
     yield f"    return {original}"
     yield ""

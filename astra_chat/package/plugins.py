@@ -74,8 +74,8 @@ def proved_plugin(
     """Write a plugin of what proofs show. Raises NotProved where they show nothing of it."""
     if not paths:
         raise NotProved(
-            f"{engine} gets only operators that were seen in its CUDA graphs, and no"
-            f" --proof was given. Make one where {engine} and a GPU are: astra-chat"
+            f"a plugin for {engine} contains only operators that were seen in its CUDA graphs, and"
+            f" no --proof was given. Make one on a machine with {engine} and a GPU: astra-chat"
             " package RUN... --for"
             f" {engine} --prove proof.json --engine-command '...'; or with --trial and then"
             " astra-chat step"
@@ -103,9 +103,9 @@ def proved_plugin(
             }
             print(f"{name}: {one.words}")
             if steps[name]:
-                note(f"{name}: it takes only calls of steps in which it gains")
+                note(f"{name}: it handles only calls of steps in which it is faster")
             if not winners[name].measured:
-                note(f"{name}: not timed on {', '.join(gpus)}: it takes every call it can")
+                note(f"{name}: not timed on {', '.join(gpus)}: it handles every call that it can")
     if not winners:
         raise NotProved(f"according to these proofs, no winner of these runs was seen in {engine}")
     contents = Contents(

@@ -115,7 +115,7 @@ def _entry(task: Task, group: str) -> str:
         f"{HELPERS}\n\n{predicate(task, f'can_use_{task.name}')}\n\n"
         f'@register_custom_op(op_name="kda_{task.name}", mutates_args=[{written}])\n'
         f"def {task.name}(\n{typed}) -> None:\n"
-        f'    """It raises outside the contract: check can_use_{task.name} first."""\n'
+        f'    """Raises for calls outside the contract: check can_use_{task.name} first."""\n'
         f"    _module().run({names})\n\n\n"
         f'__all__ = ["can_use_{task.name}", "{task.name}"]\n'
     )
@@ -188,7 +188,7 @@ def _test(task: Task, upstream: Upstream) -> str:
         "        torch.testing.assert_close(ours[name], theirs[name], rtol=rtol, atol=atol)\n\n\n"
         f"class Test{_class(task)}(CustomTestCase):\n"
         "    def test_cases(self):\n"
-        '        """Red if a launch leaves rows out, or the contract no longer takes a case."""\n'
+        '        """Fails if a launch skips rows, or if the contract no longer accepts a case."""\n'
         "        for label, draw in CASES.items():\n"
         "            with self.subTest(label):\n"
         "                ours, theirs = draw(), draw()\n"
@@ -196,7 +196,7 @@ def _test(task: Task, upstream: Upstream) -> str:
         f"                {task.name}(**ours)\n"
         + "\n".join(f"        {line}" if line else "" for line in control.splitlines())
         + "\n    def test_outside_the_contract(self):\n"
-        '        """Red if the predicate takes what the kernel was not judged on."""\n'
+        '        """Fails if the predicate accepts calls that the kernel was not judged on."""\n'
         '        given = next(iter(CASES.values()))("cpu")\n'
         f"        self.assertFalse(can_use_{task.name}(**given))\n\n\n"
         f'if __name__ == "__main__":\n    unittest.main()\n'
@@ -233,7 +233,7 @@ def _control(task: Task, upstream: Upstream) -> str:
 
 def _bench(task: Task, upstream: Upstream) -> str:
     return (
-        f'"""{task.name} of kda_kernels beside what SGLang runs today; L2 cold."""\n\n'
+        f'"""{task.name} of kda_kernels compared with what SGLang runs today; L2 cold."""\n\n'
         "import torch\n\nfrom sglang.kernels.jit.benchmark import marker\n"
         f"from sglang.kernels.kda_kernels.{task.name}_jit import {task.name}\n"
         "from sglang.test.ci.ci_register import register_cuda_ci\n\n"
@@ -257,17 +257,19 @@ def _words(winner: Winner, upstream: Upstream) -> str:
         for gpu, one in sorted(winner.measured.items())
     )
     bench = (
-        "" if upstream.call else f"- {task.name} has no benchmark: no one function does it all.\n"
+        ""
+        if upstream.call
+        else f"- {task.name} has no benchmark: no single function of SGLang computes all of it.\n"
     )
     return (
         f"# {task.name}\n\n{task.summary}\n\n"
         f"- Candidate {winner.best.candidate} of run {summary.run}; models: {models}; judge: Astra"
         " (transcript, seeds and evidence: `astra-chat verify TRANSCRIPT`).\n"
         f"{measured or '- Not measured on a GPU.' + chr(10)}- {winner.over_today}\n"
-        "- Licence: that of the task's texts; say here under which the kernel is given.\n\n"
+        "- Licence: that of the task's files; state the kernel's licence here.\n\n"
         "To do by hand:\n\n"
         f"- Add `add/{KERNELS}/ops/{upstream.group}/__init__.py` to the file of that name. Norms\n"
-        "  and activations are classes there: they want the method `forward_kda`, and\n"
+        "  and activations are classes there: they need the method `forward_kda`, and\n"
         f"  `backend_eligible` with `can_use_{task.name}`. Add KDA to the operator's backends in\n"
         "  `test_kernels_namespace.py`.\n"
         f"- Add the row in `add/{KDA}/README.md`; the table names another workflow: ask first.\n"

@@ -182,7 +182,7 @@ def _drawings(page: RunPage, transcript: Transcript) -> Iterator[Drawing]:
         shown = timing.model_copy(update={"cases": tuple(filter(_drawable, timing.cases))})
         if hidden := len(timing.cases) - len(shown.cases):
             page.left_out.append(
-                f"{counted(hidden, 'case')} in the plots: their times cannot be true"
+                f"{counted(hidden, 'case')} in the plots, whose times are impossible"
             )
         if shown.cases:
             found += _case_drawings(page, transcript, shown)

@@ -109,9 +109,9 @@ def _scalar(scalar: Scalar, case: Case) -> str:
 
 
 _EXAMPLE = '''\
-"""Loads the module beside this file and calls it once: {label}.
+"""Loads the module in this folder and calls it once: {label}.
 
-reference.py beside it is the task's own: make_inputs draws the inputs.
+reference.py is the task's; its make_inputs draws the inputs.
 """
 
 from dataclasses import dataclass
@@ -125,7 +125,7 @@ INDICES = {{}}
 
 @dataclass
 class Case:
-    """What make_inputs is given."""
+    """The argument of make_inputs."""
 
     dims: dict
     dtype: torch.dtype

@@ -82,8 +82,8 @@ _README = """\
 
 {summary}
 
-`{entry}.so` is a module of tvm-ffi (apache-tvm-ffi, {tvm_ffi} when it was built). It takes
-whatever supports DLPack, such as PyTorch tensors, and runs on the caller's current stream.
+`{entry}.so` is a tvm-ffi module (built with apache-tvm-ffi {tvm_ffi}). It accepts anything that
+supports DLPack, such as PyTorch tensors, and runs on the caller's current stream.
 
 ```python
 import tvm_ffi
@@ -100,13 +100,13 @@ dtype is one of: {dtypes}. Valid calls, from which the judge drew its cases:
 
 {valid}
 
-Tensors are on one CUDA device, and contiguous unless the table says otherwise. The module refuses
+Tensors are on one CUDA device, and contiguous unless the table says otherwise. The module rejects
 all other calls with a `ValueError` or `TypeError` that says what is wrong, before any launch.
 
-Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
-CUDA's runtime is inside: no toolkit is needed.{example}
+Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must support that CUDA version.
+The CUDA runtime is linked in: no toolkit is needed.{example}
 
-`import torch_op`, with this folder on the path, makes it the operator
+With this folder on the Python path, `import torch_op` registers it as the operator
 `torch.ops.astra.{entry}`, for torch.compile, torch.export and CUDA graphs: the same arguments, in
 this order.
 
@@ -114,12 +114,12 @@ this order.
 
 {compiled}
 
-best.built.cu has the same tokens without comments: nvcc got it when the kernel was judged. Both
-were compiled, and their object files (host code, machine code, PTX) are equal byte for byte.
+best.built.cu has the same tokens without comments; nvcc compiled it when the kernel was judged.
+Both were compiled, and their object files (host code, machine code, PTX) are equal byte for byte.
 """
 
 _COMPILED = """\
-best.cu, beside this file, needs the CUDA toolkit only. It exports one function; declare it in your
+best.cu, in this folder, needs only the CUDA toolkit. It exports one function; declare it in your
 program, compile best.cu, and link best.o:
 
 ```cpp
@@ -131,5 +131,6 @@ program, compile best.cu, and link best.o:
 
     {command}
 
-Pointers are addresses on the device.{codes}{headers}
-The function checks nothing: call it within the limits above only, and check what it returns."""
+Pointers are device addresses.{codes}{headers}
+The function does not check its arguments: call it only within the limits above, and check
+the error that it returns."""

@@ -86,7 +86,7 @@ def _recorded(recorded: RunOptions, given: Set[str], file: Path) -> Iterator[Rec
         if name == "tune" and repeats:
             usual = REPEATED_POINTS
         if name not in given and number > usual:
-            yield RecordedOption(f"{name}: {number}, where {_default(name)} is the default", name)
+            yield RecordedOption(f"{name}: {number} (default: {_default(name)})", name)
 
 
 def _default(name: str) -> int:

@@ -71,7 +71,7 @@ _OPERATOR = '''\
     torch.ops.{namespace}.{entry}({arguments})
 
 It runs on the current stream, in eager code, under CUDA graphs and in functions that torch.compile
-compiles. It has no derivative. A call that the contract does not allow raises ValueError or
+compiles. It is not differentiable. A call that the contract does not allow raises ValueError or
 TypeError before anything is launched.
 """
 
@@ -92,7 +92,7 @@ def {name}(
 
 
 def _fake(*_, **__):
-    """Nothing is returned: all that the operator makes is in the arguments that it writes."""
+    """Returns nothing: the operator writes all results into its arguments."""
 
 
 _library = torch.library.Library("{namespace}", "FRAGMENT")

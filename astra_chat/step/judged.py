@@ -107,7 +107,7 @@ class OperatorResult(Value):
     steps: tuple[StepRow, ...] = ()
     """Where it gains in part: the steps by which a package chooses its calls."""
     share: float | None = None
-    """Part of the gain that kernel times promise, over all steps with this winner alone."""
+    """Part of the gain predicted from kernel times, over all steps with this winner alone."""
 
 
 class StepReport(Value):
@@ -119,7 +119,7 @@ class StepReport(Value):
     models: tuple[ModelResult, ...]
     operators: dict[str, OperatorResult]
     share: float | None = None
-    """Part of the gain that kernel times promise, over all steps with all winners."""
+    """Part of the gain predicted from kernel times, over all steps with all winners."""
     proof: Proof
     """Which kernels the captured graphs contain, as `astra-chat package --proof` takes it."""
 

@@ -34,7 +34,7 @@ def words(report: StepReport) -> Iterator[str]:
     for name, one in report.operators.items():
         yield f"{name}: {one.finding}: {one.why}{_of_promise(one.share)}"
     if report.share is not None:
-        yield f"all winners: {percent(report.share)} of the gain that kernel times promise"
+        yield f"all winners: {percent(report.share)} of the gain predicted from kernel times"
 
 
 def named(variant: str) -> str:
@@ -50,7 +50,7 @@ def percent(share: float | None) -> str:
 
 
 def _of_promise(share: float | None) -> str:
-    return "" if share is None else f"; {percent(share)} of what kernel times promise"
+    return "" if share is None else f"; {percent(share)} of the gain predicted from kernel times"
 
 
 def _line(times: StepTimes) -> str:

@@ -30,27 +30,27 @@ BROKEN_OFF: tuple[EndReason, ...] = ("interrupted", "waiting", "budget", "error"
 
 
 class TaskRecord(Value):
-    """The task as it was judged; the files' texts are in Blob events."""
+    """The task as it was judged; the contents of its files are in Blob events."""
 
     name: str
     id: str
     files: dict[str, str]
-    """sha256 of every file of the task folder, by name."""
+    """sha256 of each file of the task folder, by name."""
 
 
 class GitState(Value):
-    """The checkout that Astra ran from."""
+    """The checkout from which Astra ran."""
 
     commit: str
     dirty: bool
 
 
 class Origin(Value):
-    """Where a run branched off: another run's turns up to here are its own first turns."""
+    """Where a run branched off: it begins with the other run's turns up to this point."""
 
     run: str
     turn: int
-    """Turns taken over."""
+    """Number of turns taken over."""
     rounds: int
     """Rounds begun within them."""
 
@@ -63,9 +63,9 @@ class RepeatedRun(Value):
     """UTC, ISO 8601."""
     models: str
     answered_by: str = ""
-    """The live models, or who answered from a mailbox; "" where none was live."""
+    """The live models, or who answered from a mailbox; "" if no model was live."""
     best: str = ""
-    """Its winner; "" where nothing was faster, and in old transcripts."""
+    """The winner; "" if nothing was faster, and in old transcripts."""
     ratio: float | None = None
     basis: Basis | None = None
 
@@ -86,7 +86,7 @@ class Header(Value):
 
 
 class Blob(Value):
-    """A text, stored once, named by its hash: a task file or a candidate's source."""
+    """A text stored once under its hash: a task file or a candidate's source."""
 
     kind: Literal["blob"] = "blob"
     sha256: str
@@ -94,14 +94,15 @@ class Blob(Value):
 
 
 class Chosen(Value):
-    """Who speaks next, and whether rule or model chose."""
+    """Who speaks next, and whether a rule or a model chose."""
 
     kind: Literal["chosen"] = "chosen"
     decision: Decision
 
 
 class ChatMessage(Value):
-    """A turn that is text: a request, cases, scores, a plan, an analysis, a pass, an approval."""
+    """A turn without a kernel: a request, cases, scores, a plan, an analysis, a pass, an
+    approval."""
 
     kind: Literal["message"] = "message"
     speaker: Speaker
@@ -109,7 +110,7 @@ class ChatMessage(Value):
 
 
 class Proposed(Value):
-    """A turn that gave a kernel."""
+    """A turn that proposed a kernel."""
 
     kind: Literal["proposed"] = "proposed"
     speaker: Speaker
@@ -119,18 +120,18 @@ class Proposed(Value):
     sha256: str
     """sha256 of the source, whose text is in a Blob."""
     edits: int = 0
-    """Edits that it was given as; 0: as a whole."""
+    """Number of edits in the reply; 0: it was a whole file."""
 
 
 class BuildDone(Value):
-    """The executor's first turn about a kernel: guard and build."""
+    """The executor's first turn on a kernel: guard and build."""
 
     kind: Literal["build"] = "build"
     report: BuildReport
 
 
 class Judged(Value):
-    """The executor's turn about a kernel, or the baseline, that was run."""
+    """The executor's turn on a kernel, or the baseline, that was run."""
 
     kind: Literal["judged"] = "judged"
     evaluation: Evaluation
@@ -151,11 +152,12 @@ class Contradiction(Value):
     speaker: Speaker
     reason: str
     stands: bool
-    """The model repeated it, and the turn follows; else the reply was sent back once."""
+    """Whether the model repeated its reply, which is then accepted; otherwise the reply was sent
+    back once."""
 
 
 class Deviation(Value):
-    """A kernel had another result than its script, or the recorded run, expects."""
+    """A kernel's result differed from what its script, or the recorded run, expects."""
 
     kind: Literal["deviation"] = "deviation"
     candidate: str
@@ -172,24 +174,24 @@ class Resumed(Value):
     versions: dict[str, str]
     git: GitState | None
     options: RecordedOptions
-    """The run's options from here on."""
+    """The run's options from this line on."""
 
 
 class Ended(Value):
-    """Last line of every run that was not killed; a run that is resumed continues after it."""
+    """Last line of every run that was not killed; a resumed run continues after it."""
 
     kind: Literal["ended"] = "ended"
     reason: EndReason
     words: str
     best: str | None
-    """The accepted candidate with the highest ratio."""
+    """The accepted candidate with the highest speedup."""
     ratio: float | None
     basis: Basis | None
     error: str = ""
     """Class and message where `reason` is "error"."""
     seed: str = ""
-    """Root of all that the judge drew in this session; only now, since hidden cases follow from
-    it. Empty in old transcripts."""
+    """Root seed of everything that the judge drew in this session; recorded only at the end,
+    because the hidden cases follow from it. Empty in old transcripts."""
     question: str = ""
     """Id of the question in a mailbox whose answer the run waits for."""
     job: str = ""
@@ -248,5 +250,5 @@ class Record(Value):
     t: Seconds
     """Seconds since the run began."""
     turn: int = Field(ge=0)
-    """Turns of the chat that have been recorded, this one included."""
+    """Number of turns recorded so far, including this one."""
     event: Event

@@ -43,10 +43,11 @@ def _field(name: str, **more: Any) -> Any:
 
 
 class RunOptions(Value):
-    """What a run is asked to do. Where it runs and who is asked is SessionOptions.
+    """What a run is asked to do. Where the run takes place and which models it asks are in
+    SessionOptions.
 
-    `model_fields_set` holds what was given; the rest are defaults. A resumed run has the recorded
-    options, changed by those that were given.
+    `model_fields_set` holds what was given; the rest are defaults. A resumed run uses the recorded
+    options, overridden by those given on the command line.
     """
 
     models: OneLine = _field("models")
@@ -54,34 +55,38 @@ class RunOptions(Value):
     """The baseline."""
     rounds: int = _field("rounds")
     repairs: int = Field(default=2, ge=0, le=MAX_ROUNDS)
-    """Kernels of the fixer in one round."""
+    """Repairs by the fixer per round."""
     cases: Literal["demo", "bench"] | None = _field("cases")
     """The timed cases; None leaves them to the device."""
     approval: Literal["", "ask", "detached", "decisions"] = ""
-    """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
+    """Who decides which candidates are run and accepted: nobody, the terminal, `astra-chat
+    approve`, a file."""
     budget: OneLine = _field("budget")
     """Limits on what the run may spend, as spending.budget reads them; "" for no limit."""
     confirmations: int = Field(default=3, ge=0, le=100)
-    """Winners that are evaluated once more at the end."""
+    """Maximum number of winners that are evaluated once more at the end."""
     winner_repairs: int = Field(default=2, ge=0, le=100)
-    """Winners that are repaired, each once, where their confirmation refuses them."""
+    """Maximum number of winners that are repaired, each once, after their confirmation rejected
+    them."""
     strategy: Annotated[Strategy, BeforeValidator(_strategy), PlainSerializer(str)] = Strategy()
     """Which candidate a plan changes, and how many kernels it gets."""
     mutants: int = _field("mutants")
-    """Seeded bugs that score the tester's cases; 0: they are not scored."""
+    """Number of seeded bugs that score the tester's cases; 0: no scoring."""
     tune: int = _field("tune", exclude_if=lambda points: not points)
-    """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
+    """Number of points that are ranked for a correct candidate that marks constants; 0: no
+    tuning."""
     stop_at_percent: Annotated[
         Annotated[float, Field(gt=0, le=100)] | None, BeforeValidator(_zero_is_none)
     ] = None
-    """The run ends at this share of the physical limit; 0 is given for None."""
+    """The run ends at this share of the physical limit; 0 on the command line means None."""
     patience: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_zero_is_none)] = None
-    """The run ends after so many rounds in a row without a gain; 0 is given for None."""
+    """The run ends after this many rounds in a row without a gain; 0 on the command line means
+    None."""
     judge: Literal["local", "detached"] = _field("judge")
-    """Where evaluations are made: here, or by a worker that finds them as jobs in the run's
-    folder. Where they are carried to by --judge ssh:HOST or ray is never recorded."""
+    """Where evaluations run: in this process, or in a worker that finds them as jobs in the run's
+    folder. The host to which --judge ssh:HOST or ray carries them is never recorded."""
     trust: bool = _field("trust")
-    """Candidates run even where they cannot be isolated."""
+    """Run candidates even where they cannot be isolated."""
 
     @classmethod
     def given(cls, **options: Any) -> RunOptions:

@@ -17,14 +17,14 @@ class Tokens(Value):
 
     prompt: Count = 0
     cached: Count = 0
-    """Prompt tokens that the server had in its cache."""
+    """Prompt tokens that the server read from its cache."""
     completion: Count = 0
     reasoning: Count = 0
-    """Completion tokens that were thought and not said."""
+    """Completion tokens spent on reasoning, which are not part of the reply."""
     estimated: Count = 0
-    """Tokens that no server counted: estimated by the characters of prompt and answer."""
+    """Tokens that no server counted, estimated from the length of prompt and answer."""
     usd: Usd | None = 0.0
-    """US dollars; None: of some answers the price is not known."""
+    """US dollars; None: the price of some answers is unknown."""
 
     @property
     def total(self) -> int:
@@ -43,17 +43,17 @@ class Tokens(Value):
 
 
 class ModelCall(Value):
-    """A live model answered, usably or not."""
+    """A reply of a live model, usable or not."""
 
     kind: Literal["model_call"] = "model_call"
     role: str
-    """Who asked; the selector too."""
+    """The role that asked; the selector is one, too."""
     model: str
     tokens: Tokens
     answered_by: str = ""
-    """Who answered in a mailbox, as they say; empty: not said, or no mailbox."""
+    """Who answered in a mailbox, as stated with the answer; empty: not stated, or no mailbox."""
     refused: Count = 0
-    """Answers in a mailbox that were refused before this one."""
+    """Answers in a mailbox that were rejected before this one."""
 
 
 class RoleSpent(Value):
@@ -61,7 +61,7 @@ class RoleSpent(Value):
     answers: Count
     tokens: Tokens
     unusable: Count = 0
-    """Answers that were sent back with the reason why."""
+    """Answers that were sent back with a reason."""
     unusable_tokens: Tokens = Tokens()
     """Tokens of the answers that were sent back."""
 
@@ -75,7 +75,7 @@ class StepSpent(Value):
 
 class Rejected(Value):
     reason: str
-    """Outcome of a candidate, or what else was wrong: transcript/ledger.py names it."""
+    """Outcome of a candidate, or another reason; transcript/ledger.py lists them."""
     times: Count
 
 
@@ -93,12 +93,12 @@ class TuningSpent(Value):
     seconds: Seconds
     """Seconds of all tunings."""
     gpu_s: Seconds
-    """Seconds in which a GPU measured, part of `seconds`; in the run's gpu_s too."""
+    """Seconds in which a GPU measured, part of `seconds`; also counted in the run's gpu_s."""
 
 
 class Spent(Value):
-    """The ledger: totals up to here, earlier sessions included. The time that
-    passed is that of its record."""
+    """The ledger: totals up to here, earlier sessions included. The elapsed time is that of its
+    record."""
 
     kind: Literal["spent"] = "spent"
     tokens: Tokens
@@ -106,18 +106,19 @@ class Spent(Value):
     evaluations: Count
     steps: tuple[StepSpent, ...]
     gpu_s: Seconds
-    """Seconds in which evaluations held a real GPU's lease or tunings measured on one; of
-    evaluations in old transcripts their steps on it, with the wait."""
+    """Seconds in which evaluations held a real GPU's lease or tunings measured on one; in old
+    transcripts, the seconds of evaluations' GPU steps, including the wait."""
     gpu_wait_s: Seconds = 0.0
     """Seconds in which evaluations waited for a real GPU's lease."""
     energy_j: Annotated[float, Field(ge=0)] | None = None
-    """Joules that real GPUs used while evaluations held them, by NVML; None: it said nothing."""
+    """Energy in joules that real GPUs used while evaluations held them, according to NVML; None:
+    not reported."""
     gpu_busy: Annotated[float, Field(ge=0, le=1)] | None = None
-    """NVML's mean utilization of real GPUs while evaluations held them, 0 to 1; None: it said
-    nothing."""
+    """NVML's mean utilization of real GPUs while evaluations held them, 0 to 1; None: not
+    reported."""
     rejected: tuple[Rejected, ...]
     tuning: TuningSpent | None = Field(default=None, exclude_if=lambda one: one is None)
-    """None where nothing was tuned."""
+    """None if nothing was tuned."""
     contradictions: Count = 0
     """Turns that were accepted although they contradict the facts."""
 

@@ -54,7 +54,9 @@ def _seeds(run: Run) -> Iterator[Claim]:
             own = entropy.evaluation(candidate).text if entropy else ""
             jobs = [one and Entropy(one.root).evaluation(candidate).text for one in asked]
             if evaluation.seed not in (own, *jobs) and None in (entropy, *jobs):
-                yield unchecked(SEEDS, where, "the session did not end: its root is unknown")
+                yield unchecked(
+                    SEEDS, where, "the session did not end, so its root seed is unknown"
+                )
                 continue
             known = evaluation.seed in (own, *jobs)
             yield claim(SEEDS, where, known, f"the root gives {own}")

@@ -101,7 +101,7 @@ def _ratio(time: AnyTime, where: str) -> Claim:
     ]
     if time.basis == "estimated":
         pairs.append(("ratio", time.ratio, time.baseline_us / time.median_us))
-    why = differences(pairs) or ("" if inside else "the ratio lies outside its interval")
+    why = differences(pairs) or ("" if inside else "the ratio is outside its interval")
     return claim(RATIOS, where, not why, why)
 
 

@@ -52,7 +52,7 @@ def _winner(ended: Ended, state: RunState, where: str) -> Iterator[Claim]:
         [("winner", ended.best, name), ("ratio", ended.ratio, ratio), ("basis", ended.basis, basis)]
     )
     if not why and best is not None and speed(best[1]) not in ended.words:
-        why = "the final message states another figure"
+        why = "the final message states a different figure"
     yield claim(WINNER, where, not why, why)
     if best is None or ended.reason in BROKEN_OFF:
         return

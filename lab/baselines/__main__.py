@@ -1,4 +1,4 @@
-"""Kernels of others beside ours on a GPU: `python -m lab.baselines`.
+"""Other projects' kernels compared with ours on a GPU: `python -m lab.baselines`.
 
     extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
     translate OPS -o FOLDER        Triton kernels of sglang/kernels/ops, where Triton is installed
@@ -6,12 +6,12 @@
                                    nvidia-cutlass-dsl 4.7, torch and tqdm are installed
     check ...                      their results on the virtual GPU, those with source
     measure -o FILE ...            all comparisons for which the user has the kernels; with
-                                   --winners FOLDER those of winners and today's kernels alone
+                                   --winners FOLDER, only those of winners and today's kernels
     show [--cases] FILE... > docs/research/baselines.md
 
-Packages to take them from: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12 (the
-compiled library of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at run
-time). Nothing of them is kept.
+The kernels come from these packages: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12
+(the compiled library of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at
+run time). Nothing from them is stored here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from lab.baselines.foreign import Places
 
 PLACES = {
-    "--flashinfer": "FlashInfer's folder include, of September 2025",
-    "--flashinfer-today": "FlashInfer's folder include, of today",
-    "--sglang": "the folder kernels/jit of package sglang",
+    "--flashinfer": "FlashInfer's include folder, version of September 2025",
+    "--flashinfer-today": "FlashInfer's include folder, today's version",
+    "--sglang": "the folder kernels/jit of the sglang package",
     "--library": "cubins of the compiled library of 2025",
     "--library-today": "cubins of today's compiled library",
     "--triton": "what translate wrote",
@@ -84,7 +84,7 @@ def measure(asked: argparse.Namespace) -> None:
     measuring = BaselineMeasuring(asked.out, pick_device(asked.device), deadline, tell)
     tasks = [find_task(name) for name in asked.task or task_names()]
     if left := measuring.run(tasks, _places(asked), asked.winners):
-        tell(f"{left} comparisons left: give {asked.out} again")
+        tell(f"{left} comparisons left: run it again with {asked.out}")
 
 
 def show(asked: argparse.Namespace) -> None:
@@ -122,12 +122,16 @@ def parser() -> argparse.ArgumentParser:
     cutes.add_argument("flashinfer_package", type=Path, metavar="FLASHINFER")
     cutes.add_argument("-o", dest="out", type=Path, required=True)
     checks = commands.add_parser("check")
-    checks.add_argument("--cases", type=int, default=2, help="timed cases of each, the least first")
+    checks.add_argument(
+        "--cases", type=int, default=2, help="number of timed cases per task, smallest first"
+    )
     measures = commands.add_parser("measure")
     measures.add_argument("-o", dest="out", type=Path, required=True)
     measures.add_argument("--device", default="cuda")
     measures.add_argument(
-        "--winners", type=Path, help="what lab.winner_files wrote: nothing else is measured"
+        "--winners",
+        type=Path,
+        help="measure only the winners in this folder, which lab.winner_files wrote",
     )
     measures.add_argument(
         "--budget-s",
@@ -141,7 +145,7 @@ def parser() -> argparse.ArgumentParser:
             each.add_argument(option, type=Path, help=words)
     shows = commands.add_parser("show")
     shows.add_argument("files", type=Path, nargs="+")
-    shows.add_argument("--cases", action="store_true", help="the times of every case, too")
+    shows.add_argument("--cases", action="store_true", help="also print the times of every case")
     return told
 
 

@@ -82,7 +82,7 @@ class Beside:
     def __init__(self, task: Task, device: Device, tell: Tell = lambda _: None) -> None:
         """Raises BadInput unless the device is a real GPU: an estimate compares no baselines."""
         if device.kind != "cuda":
-            raise BadInput("kernels are timed beside each other on a GPU: --device cuda")
+            raise BadInput("kernels are timed side by side on a GPU: --device cuda")
         self._task, self._device, self._tell = task, device, tell
         self._runner, self._oracle = Runner(task, device), Oracle(task)
         self._root = tempfile.TemporaryDirectory(prefix="astra-beside-")
@@ -267,7 +267,7 @@ def winner_side(task: Task, folder: Path, spec: str) -> Side | None:
     kernel = Kernel(
         name="winner",
         tier="winner",
-        what=f"the fastest live run's on an {spec.upper()}",
+        what=f"the winner of the fastest live run on an {spec.upper()}",
         content=candidate_id(source),
     )
     return Side(kernel, source, task)

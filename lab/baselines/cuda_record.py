@@ -101,8 +101,8 @@ def _require_arguments_only(
         value = int.from_bytes(node.parameters[at : at + POINTER_BYTES], "little")
         if not any(value in place for place in places) and _is_memory(value):
             raise RuntimeError(
-                f"parameter byte {at} of kernel {node.kernel} points to device memory that is no"
-                " argument"
+                f"parameter byte {at} of kernel {node.kernel} points to device memory that is not"
+                " an argument"
             )
 
 

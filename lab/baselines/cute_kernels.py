@@ -77,7 +77,7 @@ def write_cute(flashinfer: Path, out: Path) -> list[Path]:
     paths = []
     for name, kernel in IN_CUTE.items():
         if not (flashinfer / "norm/kernels" / f"{kernel.module}.py").is_file():
-            raise BadInput(f"{flashinfer} holds no norm/kernels/{kernel.module}.py")
+            raise BadInput(f"{flashinfer} contains no norm/kernels/{kernel.module}.py")
         path = out / f"{name}.cu"
         path.write_text(cute_source(kernel, _rows(find_task(name)), flashinfer))
         paths.append(path)

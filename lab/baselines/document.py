@@ -30,7 +30,7 @@ repository:
 
 - *headers, sglang*: FlashInfer's kernel templates, built here with the task's flags
   (flashinfer-python 0.3.1, September 2025).
-- *headers, today*, *headers-pdl*: the same of today (flashinfer-python 0.7.2).
+- *headers, today*, *headers-pdl*: the same, from today's version (flashinfer-python 0.7.2).
 - *library, sglang*: machine code from SGLang's compiled library of September 2025, which
   upstream built without fast math (sgl-kernel 0.3.12).
 - *library, today*: the same sources from today's library, which upstream builds with fast math for
@@ -40,43 +40,42 @@ repository:
   with programmatic dependent launch, as upstream launches it; another kernel then runs between all
   launches and its time is subtracted.
 - *triton*, *triton-pdl*: Triton kernels that SGLang launches today for small calls (sglang 0.5.23),
-  by Triton's own machine code.
+  as machine code made by Triton.
 
-Two kernels of ours say what is out of reach: *streaming* moves the task's mix of reads and writes
-and computes nothing, of four layouts the fastest; *empty* is one launch of nothing.
+Two kernels of ours give lower bounds: *streaming* moves the task's mix of reads and writes without
+computing anything, in the fastest of four layouts; *empty* is a launch that does nothing.
 
-Not measured here: what SGLang 0.5.23 calls first for rmsnorm and fused_add_rmsnorm, FlashInfer's
-CuTe-DSL kernels (FlashInfer 0.7.2 takes its headers' norms only where NVIDIA's cutlass-dsl package
-is missing), which *cute* is; and rows of more than
-8192 elements with the run-time kernel, which refuses them. SGLang's router, a Triton kernel for all
-of topk_softmax, is missing, too. [over-today.md](over-today.md) has what was measured of them, and
-lab/rivals.toml all kernels that engines launch. merge_state_v2 has no header and no
-run-time kernel: upstream's machine code is the only original. Today's FlashInfer headers
-need the folder cccl beside include.
+Not measured here: FlashInfer's CuTe-DSL kernels (*cute*), which SGLang 0.5.23 prefers for rmsnorm
+and fused_add_rmsnorm (FlashInfer 0.7.2 uses the norms of its headers only if NVIDIA's cutlass-dsl
+package is missing); rows of more than 8192 elements with the run-time kernel, which rejects them;
+and SGLang's router, a Triton kernel for all of topk_softmax. [over-today.md](over-today.md) has
+what was measured of them, and lab/rivals.toml lists all kernels that engines launch.
+merge_state_v2 has no header and no run-time kernel: upstream's machine code is the only original.
+Today's FlashInfer headers need the folder cccl next to include.
 
-Of the compiled libraries, that of 2025 has no rotary_embedding (SGLang took vLLM's) and takes no
-bias in topk_softmax; today's has no rope with the write into the cache. What it launches for
-rope_and_kv_write is one kernel; the two in sequence that our baseline is after are in two cubins,
-as are those of qk_rmsnorm_rope, whose norm takes rows equally far apart: SGLang copied query and
-key for it. In September 2025 topk_softmax took two kernels for 512 experts and found one expert at
-a time, and in moe_align_block_size no second block filled the padding: our baselines are after the
-versions of late 2025. FlashInfer's headers of 2025 turn by a table in float32, where
-rotary_embedding's has the tensors' dtype, and write no cache of rope_and_kv_write's kind.
+The compiled library of 2025 has no rotary_embedding (SGLang used vLLM's), and its topk_softmax
+takes no bias; today's has no rope with the cache write. It launches one kernel for
+rope_and_kv_write; the two that our baseline reproduces are in two cubins, as are those of
+qk_rmsnorm_rope, whose norm requires equally spaced rows: SGLang copied query and key for it. In
+September 2025, topk_softmax used two kernels for 512 experts and selected one expert at a time, and
+moe_align_block_size had no second block that fills the padding; our baselines reproduce the
+versions of late 2025. FlashInfer's headers of 2025 rotate with a float32 table, whereas that of
+rotary_embedding has the tensors' dtype, and they cannot write the cache of rope_and_kv_write.
 
-Where ours is not within 5 % of SGLang's of 2025: moe_sum_reduce is up to 9 % faster in calls of few
-tokens (upstream computes addresses from five 64-bit strides) and 6 % slower at 2048;
-per_token_group_quant_fp8 is up to 6 % faster than the sources of that kernel in today's library, of
-which the one of 2025 was built without fast math; per_token_quant_fp8 is the corrected algorithm;
-topk_softmax with 160 experts is 12 to 17 % faster than today's library, which finds two experts a
-round as ours does, and 28 to 33 % faster than that of 2025, which finds one; moe_align_block_size
-is within 5 % of today's library, and up to 13 % faster than that of 2025, whose counting block
-fills the padding as well. The comparison with these two libraries (on an H100) found both baselines
-wanting: with 160 experts topk_softmax took 1.34 to 1.39 times as long as upstream's of 2025 and
-1.62 to 1.69 times as long as today's, and moe_align_block_size 0.57 to 0.78 of upstream's time in
-large calls, because nvcc unrolled our loops over the ids and not upstream's. What an H200 says of
-them is of those earlier versions. rope_and_kv_write's baseline is two kernels in sequence; the one
-kernel that the library of 2025 has for it takes half the time (2.07 times as fast as the sequence,
-0.96 to 3.2 by case).
+Where our baseline is not within 5 % of SGLang's of 2025: moe_sum_reduce is up to 9 % faster in
+calls of few tokens (upstream computes addresses from five 64-bit strides) and 6 % slower at 2048;
+per_token_group_quant_fp8 is up to 6 % faster than the sources of that kernel in today's library,
+of which the one of 2025 was built without fast math; per_token_quant_fp8 uses the corrected
+algorithm; topk_softmax with 160 experts is 12 to 17 % faster than today's library, which selects
+two experts per round, as ours does, and 28 to 33 % faster than that of 2025, which selects one;
+moe_align_block_size is within 5 % of today's library, and up to 13 % faster than that of 2025,
+whose counting block fills the padding as well. The comparison with these two libraries (on an
+H100) showed that both baselines were too slow or too fast: with 160 experts topk_softmax took 1.34
+to 1.39 times as long as upstream's of 2025 and 1.62 to 1.69 times as long as today's, and
+moe_align_block_size 0.57 to 0.78 of upstream's time in large calls, because nvcc unrolled our
+loops over the ids and not upstream's. The H200's figures for them are for those earlier versions.
+rope_and_kv_write's baseline is two kernels in sequence; the library of 2025 has a single kernel
+for it that takes half the time (2.07 times as fast as the sequence, 0.96 to 3.2 by case).
 
 To repeat it, with the wheels unpacked:
 
@@ -91,9 +90,9 @@ To repeat it, with the wheels unpacked:
 
 `show --cases` prints the times of every case, with their intervals.
 
-With `--winners FOLDER` (`python -m lab.winner_files`) the live runs' winners are timed beside
-today's kernels, and nothing else. `check` in the place of `measure -o FILE` runs what has source on
-the virtual GPU, for its results.
+With `--winners FOLDER` (`python -m lab.winner_files`), only the live runs' winners are timed, side
+by side with today's kernels. `check` instead of `measure -o FILE` checks the results of the kernels
+that have source on the virtual GPU.
 """
 
 
@@ -115,7 +114,7 @@ def _task(found: Sequence[Comparison], cases: bool) -> Iterator[str]:
     ours = [c for c in found if c.first.name == "sglang"]
     if ours:
         yield from _what_ours_is(ours)
-        yield "Our `sglang` baseline over kernels of others; above 1: theirs is faster:"
+        yield "Our `sglang` baseline over other projects' kernels; above 1: theirs is faster:"
         yield ""
         yield from _table(ours, True) if cases else ()
     for comparison in ours:
@@ -123,7 +122,10 @@ def _task(found: Sequence[Comparison], cases: bool) -> Iterator[str]:
     yield from [""] * bool(ours)
     imprecise = [c for c in found if c.second.name == "sglang" and c.first.tier not in FLOORS]
     if imprecise:
-        yield "Kernels of others that miss the contract over ours; below 1: theirs is faster:"
+        yield (
+            "Other projects' kernels that do not meet the contract, over ours; below 1: theirs"
+            " is faster:"
+        )
         yield ""
         yield from _table(imprecise, False) if cases else map(_over, imprecise)
         yield ""
@@ -144,7 +146,7 @@ def _over(comparison: Comparison) -> str:
     worst = min(comparison.cases, key=lambda case: case.ratio)
     return (
         f"- over {_title(comparison, second=False)}: weighted geometric mean"
-        f" **{mean_ratio(comparison):.3f}**, least {worst.ratio:.3f} ({worst.case.label})"
+        f" **{mean_ratio(comparison):.3f}**, lowest {worst.ratio:.3f} ({worst.case.label})"
     )
 
 
@@ -158,7 +160,7 @@ def _what_ours_is(ours: Sequence[Comparison]) -> Iterator[str]:
     now = candidate_id(task.baseline)
     if measured := {c.first.content for c in ours} - {now}:
         earlier = "`, `".join(sorted(measured))
-        yield f"Measured was an earlier version, `{earlier}`; today's is `{now}`."
+        yield f"An earlier version, `{earlier}`, was measured; today's is `{now}`."
     yield ""
 
 
@@ -192,7 +194,7 @@ def _floors(found: Sequence[Comparison], cases: bool) -> Iterator[str]:
             )
             yield ""
         return
-    yield f"Ours (`{mine}`) beside what bounds it:"
+    yield f"Ours (`{mine}`) and its lower bounds:"
     yield ""
     yield f"| case | bytes that must move | empty kernel | streaming | {mine} | of streaming |"
     yield "|---|---|---|---|---|---|"
@@ -244,9 +246,8 @@ def _nearness(comparison: Comparison) -> str:
         else f"within {WITHIN:.0%} on every case"
     )
     return (
-        f"- {_title(comparison, second=True)} ({comparison.second.what},"
-        f" `{comparison.second.content}`): {within}; farthest"
-        f" {farthest.case.label} at {farthest.ratio:.3f}, weighted geometric mean"
+        f"- {_title(comparison, second=True)} (`{comparison.second.content}`): {within};"
+        f" farthest {farthest.case.label} at {farthest.ratio:.3f}, weighted geometric mean"
         f" {mean_ratio(comparison):.3f}"
     )
 

@@ -101,7 +101,7 @@ def unpacked(packed: bytes, size: int) -> bytes:
     except (IndexError, struct.error):
         raise ValueError("an LZ4 block that ends too early") from None
     if len(out) != size:
-        raise ValueError(f"an LZ4 block of {len(out)} bytes where {size} were announced")
+        raise ValueError(f"an LZ4 block of {len(out)} bytes instead of the declared {size}")
     return bytes(out)
 
 

@@ -47,7 +47,7 @@ class BaselineMeasuring:
         if self.out.exists():
             known = read(self.out)
             if known.device.name != self.device.name:  # whichever of a machine's GPUs
-                raise BadInput(f"{self.out} is of another device: use another file")
+                raise BadInput(f"{self.out} has results of another device: use another file")
             self.found = {(c.task, c.first, c.second): c for c in known.comparisons}
 
     def run(self, tasks: Sequence[Task], places: Places, winners: Path | None = None) -> int:
@@ -78,7 +78,7 @@ class BaselineMeasuring:
         elif winner := winner_side(beside.task, winners, self.device.spec):
             yield from beside.winner_pairs(places, winner)
         else:
-            self.tell(f"{beside.task.name}: {winners} holds no winner on an {self.device.spec}")
+            self.tell(f"{beside.task.name}: {winners} contains no winner for an {self.device.spec}")
 
     def wanted(self, pairs: Sequence[tuple[Beside, Pair]]) -> list[tuple[Beside, Pair]]:
         """Returns the pairs that the file does not hold, or as failed, by stage; of winners the

@@ -49,7 +49,7 @@ IN_TORCH: Mapping[str, tuple[TorchRival, ...]] = {
         TorchRival("torch-mm", "torch.mm with out=: cuBLAS"),
     ),
     "fused_add_rmsnorm_batch_invariant": (
-        TorchRival("torch-native", "RMSNorm operator by operator, as SGLang's forward_native"),
+        TorchRival("torch-native", "RMSNorm operator by operator, like SGLang's forward_native"),
     ),
     "router_gate": (
         TorchRival("torch-router", "torch.mm with fp32 results, cuBLAS; the choice by operators"),
@@ -116,7 +116,7 @@ def measured(
         baseline_event_us=found["event_us"][0],
         event_us=found["event_us"][1],
         sm_clock_mhz=0,
-        note="timed beside PyTorch in one process, not by the judge",
+        note="timed together with PyTorch in one process, not by the judge",
         baseline_warm_us=warm[0],
         warm_us=warm[1],
         blocks=len(logs),

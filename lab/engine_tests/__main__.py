@@ -1,12 +1,12 @@
-"""Do SGLang's own tests of operators pass with a package's winners as they do without?
+"""Do SGLang's own tests of operators give the same results with a package's winners as without?
 
     python -m lab.engine_tests PACKAGE --tests WHEEL|DIR -o DIR    runs them, on a GPU with SGLang
-    python -m lab.engine_tests RESULTS.jsonl...                    says again what was found
+    python -m lab.engine_tests RESULTS.jsonl...                    prints earlier results again
 
 SGLang's wheels up to 0.5.12 contain its tests (sglang/jit_kernel/tests); further_tests.py has tests
 of operators without one. Only tests that reach a hooked function are run. Each runs twice in one
-process, on equal random numbers: with winners, also where they are not faster, and without. The
-processes share the tests, by turns on the GPUs, and a command that was stopped resumes.
+process, on equal random numbers: with winners (even where they are not faster) and without. The
+processes share the tests and the GPUs, and a command that was stopped resumes.
 """
 
 from __future__ import annotations

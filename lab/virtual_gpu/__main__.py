@@ -48,25 +48,40 @@ def _numerics(asked: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m lab.virtual_gpu")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("bench", help="how long kernels take here")
-    commands.add_parser("constants", help="cycles of constant loads by different words (a GPU)")
-    mutate = commands.add_parser("fuzz", help="mutated PTX against the parser and translators")
+    commands.add_parser("bench", help="time kernels on this machine")
+    commands.add_parser(
+        "constants",
+        help="measure the cycles of constant loads by the number of different words (needs a GPU)",
+    )
+    mutate = commands.add_parser("fuzz", help="feed mutated PTX to the parser and the translators")
     mutate.add_argument("ptx", type=Path, nargs="+", help="texts to mutate")
     mutate.add_argument("--count", type=int, default=1000)
     mutate.add_argument("--seed", type=int, default=0)
-    mutate.add_argument("--ptxas", type=int, default=0, help="accepted texts to give to ptxas")
-    mutate.add_argument("--refused", type=int, default=0, help="texts refused as no PTX, likewise")
-    bits = commands.add_parser("numerics", help="results against those of a real GPU")
+    mutate.add_argument(
+        "--ptxas", type=int, default=0, help="number of accepted texts to give to ptxas"
+    )
+    mutate.add_argument(
+        "--refused", type=int, default=0, help="number of texts rejected as PTX to give to ptxas"
+    )
+    bits = commands.add_parser("numerics", help="compare results with those of a real GPU")
     bits.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     bits.add_argument("--engine", choices=["numpy", "c"], default="numpy")
-    bits.add_argument("--only", default="", metavar="PREFIX,..", help="of instructions' names")
-    bits.add_argument("--all-inputs", action="store_true", help="what is bit-equal, by checksum")
-    bits.add_argument("-o", "--out", type=Path, help="folder for table, kept answers and details")
-    check = commands.add_parser("validate", help="the estimate against times of a real GPU")
+    bits.add_argument(
+        "--only", default="", metavar="PREFIX,..", help="prefixes of instruction names"
+    )
+    bits.add_argument(
+        "--all-inputs",
+        action="store_true",
+        help="compare all inputs of bit-exact instructions, by checksum",
+    )
+    bits.add_argument(
+        "-o", "--out", type=Path, help="folder for the table, recorded answers and details"
+    )
+    check = commands.add_parser("validate", help="compare the estimate with times of a real GPU")
     check.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     check.add_argument("--set", type=Path, help="folder of another set of kernels")
     check.add_argument("--again", action="store_true", help="count the kernels' work again")
-    check.add_argument("-o", "--out", type=Path, help="where new times or counters are kept")
+    check.add_argument("-o", "--out", type=Path, help="folder for new times or counters")
     return parser
 
 

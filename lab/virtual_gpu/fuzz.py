@@ -153,7 +153,10 @@ def fuzz(files: Sequence[Path], count: int, seed: int, ptxas: int, refused: int 
         for why, number in reasons.most_common():
             print(f"{number:8d} {why}")
     if no_ptx:
-        print(f"ptxas takes {_ask_ptxas(no_ptx)['']} of {len(no_ptx)} texts that are no PTX here")
+        print(
+            f"ptxas takes {_ask_ptxas(no_ptx)['']} of {len(no_ptx)} texts that are rejected as"
+            " PTX here"
+        )
     return sum(n for outcome, n in outcomes.items() if outcome.startswith(("crash", "hang")))
 
 

@@ -149,7 +149,7 @@ def test_a_case_has_to_be_a_timed_one(context: ChatContext) -> None:
     label = "rows=4 d=64 float32"
     assert contradiction(planned(case=label), context, state_of(baseline_turns())) is None
     said = contradiction(planned(case="9x9 float32"), context, state_of(baseline_turns()))
-    assert said == f"'9x9 float32' is no timed case: use one of {label}"
+    assert said == f"'9x9 float32' is not a timed case: use one of {label}"
 
 
 def test_a_parent_has_to_be_a_correct_candidate_and_its_lines_are_not_known(

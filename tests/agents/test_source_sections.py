@@ -91,7 +91,7 @@ def test_a_source_of_which_no_launch_is_on_record_is_shown_whole(context: ChatCo
         (WRONG_OUTCOME, "and fix the error that the case shows."),
         (
             Refused(gate="plan", findings=(Finding(line=1, what="kernel k is not launched"),)),
-            "and change what the refusal names.",
+            "and change what the refusal message names.",
         ),
     ],
 )

@@ -139,8 +139,8 @@ def document() -> str:
         "Ways to look fast without being fast, and the step of the judge that catches each. T, S"
         " and H come from published catalogues (timing, semantics, harness); X are our own."
         " `python tests/attacks/suite.py` writes this page from `tests/attacks/attacks.toml` and"
-        " from what `--record` recorded; a test runs the same table. Where several steps are named,"
-        " each was also tried with the earlier ones left out.",
+        " from what `--record` recorded; a test runs the same table. Where several steps are"
+        " named, each was also tried without the earlier ones.",
         "",
         *(_summary(name, known[name]) for name in on),
         "",
@@ -148,7 +148,7 @@ def document() -> str:
         f"|---|---|---|{'---|' * len(on)}---|",
         *(_row(attack, on, known) for attack in attacks()),
         "",
-        "What earlier versions of the judge missed, and what mended each, is in"
+        "The attacks that earlier versions of the judge missed, and the fix for each, are in"
         " [tests/attacks/found.md](../../tests/attacks/found.md).",
         "",
         LIMITS.read_text(),
@@ -166,9 +166,9 @@ def _summary(name: str, seen: dict[str, Any]) -> str:
     clean = f"; sanitizers find nothing in {watched.count(CLEAN.kind)} of {len(watched)}"
     return (
         f"- `{name}` ({seen['device']}): {sum(whole)} of {len(whole)} attacks caught"
-        f" ({sum(s['caught'] for s in gates)} of {len(gates)} gates, each by itself);"
+        f" ({sum(s['caught'] for s in gates)} of {len(gates)} gates, each on its own);"
         f" {good} of {len(states) - lacking} honest kernels accepted"
-        f"{f', {lacking} more need instructions that it lacks' if lacking else ''}"
+        f"{f', {lacking} more need instructions that it does not support' if lacking else ''}"
         f"{clean if watched else ''}."
     )
 

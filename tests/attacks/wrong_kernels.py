@@ -151,14 +151,15 @@ def document() -> str:
         "",
         "Each is the baseline of a shipped task with a few edits (tests/attacks/classes/), written"
         " for a class of faults that a red team got past the judge in November 2026. The judge"
-        " checks it as a new candidate and, where that finds nothing, confirms it as a winner."
-        " `python -m tests.attacks.wrong_kernels --device DEVICE -o FILE` records them, into"
-        " tests/attacks/wrong_kernels.jsonl.xz; the same command without options writes this page.",
+        " checks it as a new candidate and, if it finds nothing, confirms it as a winner."
+        " `python -m tests.attacks.wrong_kernels --device DEVICE -o FILE` records the results in"
+        " tests/attacks/wrong_kernels.jsonl.xz; the same command without options writes this"
+        " page.",
         "",
-        "The judge before (commit 54e807e8) was tried with 101 of them on the virtual GPU: it found"
-        " 40 at the first evaluation. Lines without a seed were recorded from what a run printed."
-        " Faults of three choices at once (coverage-03, -14) are a confirmation's to find where the"
-        " draws of the first evaluation do not meet them.",
+        "The earlier judge (commit 54e807e8) found 40 of 101 of them at the first evaluation, on"
+        " the virtual GPU. Lines without a seed were recorded from a run's output."
+        " Faults that depend on three choices (coverage-03, -14) are found by the confirmation if"
+        " the draws of the first evaluation miss them.",
     ]
     for device in sorted({line.device for line in lines}, key=lambda name: name != "virtual"):
         own = [line for line in lines if line.device == device]

@@ -80,14 +80,14 @@ def test_starts_are_measured_by_turns_and_their_counts_outlive_them(tmp_path: Pa
     assert {tuple(one.took.items()) for one in starts} == {(), (("rmsnorm", 6),)}
     head, *rows, took = summary(starts)
     assert head == "2 starts without, 2 starts again, 2 starts with" and len(rows) == 2
-    assert took == "rmsnorm: took 6 to 6 calls in each start, 0 without winners"
+    assert took == "rmsnorm: handled 6 to 6 calls in each start, 0 without winners"
 
 
 @pytest.mark.second_tier
 def test_where_time_is_up_no_server_is_measured_or_left(tmp_path: Path) -> None:
     starts = program(tmp_path, limit_s=0.01)
     assert len(starts) == 3 and not any(one.rates or one.error for one in starts)
-    with pytest.raises(BadInput, match="no start of without, again, with"):
+    with pytest.raises(BadInput, match="no successful start of without, again, with"):
         list(summary(starts))
 
 
@@ -96,7 +96,7 @@ def test_a_start_that_fails_is_named(tmp_path: Path) -> None:
     starts = program(tmp_path, BROKEN="all")
     assert {one.error for one in starts if one.variant == "with"} == {"it ended with exit code 7"}
     assert all(one.rates for one in starts if one.variant != "with")
-    with pytest.raises(BadInput, match="no start of with"):
+    with pytest.raises(BadInput, match="no successful start of with"):
         list(summary(starts))
 
 
@@ -142,7 +142,7 @@ def test_an_interval_covers_the_factor() -> None:
 def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "rates.jsonl"
     path.write_text(content)
-    with pytest.raises(BadInput, match="has no starts"):
+    with pytest.raises(BadInput, match="contains no engine starts"):
         read_starts([path])
     with pytest.raises(BadInput, match="cannot read"):
         read_starts([tmp_path / "none"])

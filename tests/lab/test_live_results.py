@@ -80,7 +80,7 @@ def test_a_winner_measured_later_stands_in_a_table_of_its_own(tmp_path: Path) ->
 def test_what_is_no_live_run_or_no_winner_is_refused() -> None:
     with pytest.raises(BadInput, match="no live model answered"):
         load([ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl.xz"])
-    with pytest.raises(BadInput, match="4047a7a0ece7 is no winner of these runs"):
+    with pytest.raises(BadInput, match="4047a7a0ece7 is not a winner of these runs"):
         load([TEAM, MEASURED])
 
 

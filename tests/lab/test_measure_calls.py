@@ -26,7 +26,7 @@ def test_the_script_calls_the_kernel_as_the_example_does(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [((), "say --trust"), (("--trust", "--device", "x"), "unrecognized")]
+    ("options", "words"), [((), "add --trust"), (("--trust", "--device", "x"), "unrecognized")]
 )
 def test_what_cannot_be_measured_is_told_in_a_line(options: tuple[str, ...], words: str) -> None:
     command = [sys.executable, "-m", module.__name__, "silu_and_mul", "nowhere.cu", *options]

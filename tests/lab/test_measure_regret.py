@@ -23,7 +23,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     other.write_text("{}")
     for arguments, words in (
         (("silu_and_mul/first",), "no space 'silu_and_mul/first': there are"),
-        (("silu_and_mul/winner", "-o", str(other)), "is no file of measure_regret"),
+        (("silu_and_mul/winner", "-o", str(other)), "was not written by measure_regret"),
     ):
         done = run(*arguments, "--device", "virtual")
         assert done.returncode == 2 and words in done.stderr
@@ -51,7 +51,7 @@ def test_a_space_is_studied_kept_and_not_measured_again(tmp_path: Path) -> None:
     (before,) = read(Path(out)).spaces
     assert before.ranked and not before.device and not before.measured
     fewer = run(*command[:3], "--points", "3", "--rank", "h200")
-    assert fewer.returncode == 2 and "is of other cases or points" in fewer.stderr
+    assert fewer.returncode == 2 and "has results for other cases or points" in fewer.stderr
     cut = run(*command[:-1], "0")
     assert cut.returncode == 0 and not read(Path(out)).spaces[0].measured, "no time is left"
     first = run(*command)

@@ -13,7 +13,7 @@ def test_a_virtual_gpu_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit) as end:
         measure_sweep.main(["silu_and_mul", "--device", "virtual"])
     assert end.value.code == 2
-    assert capsys.readouterr().err == "astra-chat: a sweep is made on a GPU: --device cuda\n"
+    assert capsys.readouterr().err == "astra-chat: a sweep needs a GPU: --device cuda\n"
 
 
 @pytest.mark.gpu

@@ -1,4 +1,4 @@
-"""Winners over today's kernels, by way of our baseline."""
+"""Winners over today's kernels, computed through our baseline."""
 
 from __future__ import annotations
 

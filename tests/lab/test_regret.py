@@ -74,7 +74,7 @@ def test_files_of_several_gpus_are_joined() -> None:
     found = joined([of(fresh, other), of(begun), of(whole, other), of(elsewhere), of(begun)])
     assert list(found.spaces) == [other, whole, elsewhere]
     shorter = whole.model_copy(update={"cases": ("a",)})
-    with pytest.raises(BadInput, match="other cases or points"):
+    with pytest.raises(BadInput, match="different cases or points"):
         joined([of(whole), of(shorter)])
 
 
@@ -84,5 +84,5 @@ def test_a_file_is_read_again_and_another_refused(tmp_path: Path) -> None:
     path.write_text(whole.model_dump_json())
     assert read(path) == whole
     path.write_text("{}\n" * 2)
-    with pytest.raises(BadInput, match="no file of measure_regret"):
+    with pytest.raises(BadInput, match="not written by measure_regret"):
         read(path)

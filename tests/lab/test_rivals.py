@@ -127,10 +127,10 @@ def test_a_folder_of_packages_and_machine_code(registry: Registry, tmp_path: Pat
 def test_what_is_no_package_is_refused_in_a_line(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_text("text")
     for path, said in (
-        (tmp_path / "a.whl", "no wheel and no folder"),
-        (tmp_path / "none.whl", "no wheel and no folder"),
-        (tmp_path, "holds none of the registry's packages"),
-        (wheel(tmp_path, {}, "torch"), "holds none of the registry's packages"),
+        (tmp_path / "a.whl", "neither a wheel nor a folder"),
+        (tmp_path / "none.whl", "neither a wheel nor a folder"),
+        (tmp_path, "contains none of the registry's packages"),
+        (wheel(tmp_path, {}, "torch"), "contains none of the registry's packages"),
     ):
         with pytest.raises(BadInput, match=said):
             packages(path, registry.versions)
@@ -162,7 +162,7 @@ def test_the_command_ends_with_1_where_something_is_gone(
     path = wheel(tmp_path, {}, "sglang", "9.0")
     for words, code, said in (
         (["check", str(path)], 1, "the file is gone"),
-        (["check", str(tmp_path / "none")], 2, "no wheel and no folder"),
+        (["check", str(tmp_path / "none")], 2, "neither a wheel nor a folder"),
     ):
         monkeypatch.setattr(sys, "argv", ["rivals", *words])
         with pytest.raises(SystemExit) as end:

@@ -53,8 +53,8 @@ def unseen(calls: Calls) -> Iterator[str]:
         if one.in_graphs:
             yield (
                 f"{one.name}: captured into CUDA graphs: {counted(one.in_graphs, 'call')};"
-                f" graphs replayed: {counted(calls.graph_replays, 'time')}; replays are not seen,"
-                " and the values of these calls are not known"
+                f" graphs replayed: {counted(calls.graph_replays, 'time')}; replays are not"
+                " captured, and the values of these calls are unknown"
             )
         if one.beyond:
             kinds = counted(len(one.calls), "kind")
@@ -67,7 +67,7 @@ def unseen(calls: Calls) -> Iterator[str]:
             " missing"
         )
     if calls.ended != "exit code 0":
-        yield f"the program ended with {calls.ended}: everything it did until then is kept"
+        yield f"the program ended with {calls.ended}: its calls up to then are recorded"
 
 
 def contradictions(operator: SeenOperator) -> Iterator[str]:

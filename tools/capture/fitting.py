@@ -276,7 +276,7 @@ def _value_remarks(arg: Arg, tensor: SeenTensor, names: Mapping[str, int]) -> It
             )
         kinds = {"sorted": seen.sorted, "permutation": seen.permutation, "slots": seen.unique}
         if not kinds.get(arg.index.kind, True):
-            yield f"'{arg.name}' is not {arg.index.kind}, as the contract says"
+            yield f"'{arg.name}' is not of kind {arg.index.kind}, but the contract says so"
         return
     if not (arg.may_hold(seen.least) and arg.may_hold(seen.greatest)):
         held = f"'{arg.name}' holds {seen.least:g} to {seen.greatest:g}"

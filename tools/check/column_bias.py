@@ -150,11 +150,10 @@ class ColumnBias:
             bad=count,
             total=int(sums.count[direction, modulus].sum()),
             note=(
-                f"columns {remainder} modulo {MODULI[modulus]} lean {sums.mean[at]:+.2f} ulp"
-                f" {DIRECTIONS[direction]} compared with the others in their rows, the"
-                f" baseline's {own.mean[at]:+.2f}, over {count:,} elements of all normal"
-                " cases: round every"
-                " column alike, to nearest"
+                f"columns {remainder} modulo {MODULI[modulus]} are biased by {sums.mean[at]:+.2f}"
+                f" ulp {DIRECTIONS[direction]} relative to the others in their rows (the"
+                f" baseline's by {own.mean[at]:+.2f}), over {count:,} elements of all normal"
+                f" cases: round every column in the same way, to nearest"
             ),
         )
 

@@ -275,7 +275,7 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
     if total - len(left) < MIN_SHARE * run.report.sampled_share * total:
         note += f"less than {MIN_SHARE:.0%} of their share"
     elif (bare := _bare_part(written, left, run.report.spread_blocks)) is not None:
-        first, note = bare, f"{note}nothing in one of {PARTS} equal parts of the argument"
+        first, note = bare, f"{note}no element of one of {PARTS} equal parts of the argument"
     else:
         return None
     drawn = arg.judged_by(case) == "distribution"

@@ -49,8 +49,8 @@ class SilentBlocks:
     @property
     def note(self) -> str:
         return (
-            f"at least {self.blocks:,} of the {self.ran:,} blocks that ran left out their part,"
-            f" beginning with block {self.first}: nothing is written at byte {self.place:,}"
+            f"at least {self.blocks:,} of the {self.ran:,} blocks that ran did not write their"
+            f" part, starting with block {self.first}: byte {self.place:,} was not written"
         )
 
 

@@ -188,7 +188,8 @@ class FarCalls:
                     got=float(got[at]),
                     bad=int(apart.sum()),
                     total=apart.size,
-                    note="compared with the baseline: rows lie far apart, and it finds another one",
+                    note="compared with the baseline: rows are far apart in memory, and the"
+                    " kernel accesses a wrong one",
                 )
         return None
 

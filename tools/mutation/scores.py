@@ -15,13 +15,13 @@ FEW = 6
 
 
 class CaseScore(Value):
-    """One case and the mutants that it kills."""
+    """One case and the mutants that it detects."""
 
     case: Case
     kills: tuple[str, ...] = ()
     """Names of mutants."""
     unjudged: str = ""
-    """Why the case has no score: it is too large, or the baseline itself fails it."""
+    """Why the case has no score: it is too large, or the baseline fails it."""
     refused: bool = Field(default=False, exclude_if=lambda refused: not refused)
     """Whether the baseline fails the case, so that no kernel can be judged on it."""
 
@@ -34,21 +34,22 @@ class CaseScore(Value):
 
 
 class CaseScores(Value):
-    """The tester's cases beside the task's own, scored by mutation."""
+    """Scores of the tester's cases by mutation, compared with the task's own."""
 
     kind: Literal["scores"] = "scores"
     asked: int
-    """Most mutants to draw of a source."""
+    """Maximum number of mutants per source."""
     mutants: tuple[str, ...]
-    """Names of the mutants that were built and run; those that do not compile are left out, and
-    those that change no result."""
+    """Names of the mutants that were built and run; those that do not compile or do not change any
+    result are left out."""
     own: tuple[str, ...]
-    """Names of the mutants that the task's own check cases kill."""
+    """Names of the mutants that the task's own check cases detect."""
     cases: tuple[CaseScore, ...]
     harmless: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Mutants that were left out: on many drawn cases they write what their source writes."""
+    """Mutants that were left out because they write the same results as their source on many drawn
+    cases."""
     also: str = Field(default="", exclude_if=lambda name: not name)
-    """The candidate whose seeded bugs are among the mutants, beside the baseline's."""
+    """The candidate whose seeded bugs are among the mutants, in addition to the baseline's."""
 
     @property
     def lived(self) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ class SuiteScore(Value):
 
     mutants: tuple[str, ...]
     own: tuple[str, ...]
-    """Names of the mutants that the task's own check cases kill."""
+    """Names of the mutants that the task's own check cases detect."""
     drawn: tuple[str, ...]
     """Names of the mutants that drawn cases alone kill: the task's own cases miss them."""
     unreached: tuple[str, ...] = ()

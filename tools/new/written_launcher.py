@@ -89,7 +89,7 @@ def written_launcher(function: Function, structs: Structs) -> str:
     if kernel:
         around.stream = around.stream or around.take("cudaStream_t", "stream")
     lines = [
-        f"// {function.name} with what it takes as pointers and numbers, for [binding] to call.",
+        f"// {function.name} taking pointers and numbers, for [binding] to call.",
         *([f"template <{', '.join(kinds)}>"] if kinds else []),
         *head(f"static void {name_of(function)}", around.parameters, " {"),
     ]
@@ -148,7 +148,7 @@ def _object(around: _Around, parameter: Parameter) -> str:
         around.fill(fields, name, contract_name(name))
     else:
         around.lines += [
-            f"  // {MARK}: {name} is zeros; fill in what is read of it.",
+            f"  // {MARK}: {name} is zero-filled; fill in the fields that are read.",
             f"  alignas(16) unsigned char {name}_bytes[sizeof({kind})] = {{}};",
             f"  {kind}& {name} = reinterpret_cast<{kind}&>({name}_bytes);",
         ]

@@ -66,7 +66,7 @@ MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
 )
-BESIDE_LAUNCHER = "exports it beside the launcher"
+BESIDE_LAUNCHER = "exports it in addition to the launcher"
 DEVICE_LIBRARY = frozenset({"__assertfail"})
 """What a kernel may call of the driver: it prints and ends the kernel."""
 DEVICE_CALLS = (
@@ -88,12 +88,12 @@ SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 PTX_BYTES = 2**24
 """A candidate that unrolls to more is nobody's, unless its baseline has half as much."""
 ANY_ORDER = (
-    "adds floats in the order in which threads come, which differs from call to call, but the"
-    " contract says that a row has the same bits in every batch: add in an order that is fixed"
+    "adds floats in the order in which threads arrive, which varies from call to call, but the"
+    " contract says that a row has the same bits in every batch: add in a fixed order"
 )
 TRIED_ONCE = (
-    "may return before the phase has ended, and whether it has is never looked at: try again in a"
-    " loop until it has"
+    "may return before the phase has completed, and its result is never tested: retry in a loop"
+    " until it has completed"
 )
 MOST_SAID = 100
 """Each is looked up in the source."""

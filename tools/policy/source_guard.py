@@ -270,7 +270,10 @@ def _false_markers(tokens: list[Token]) -> Iterator[Finding]:
     """What the preprocessor leaves of a raw string may not read as a marker of its own."""
     for token in tokens:
         if token.kind == "string" and rules.LINE_MARKER.search(token.text):
-            yield Finding(line=token.line, what='a line of a string that looks like # 1 "file"')
+            yield Finding(
+                line=token.line,
+                what='a line in a string literal that looks like a line marker (# 1 "file")',
+            )
 
 
 def _pasting(tokens: list[Token]) -> Iterator[Finding]:

@@ -56,7 +56,7 @@ def by_ncu(
     counts = [len(plan.kernels) for plan in plans] or [len(launches)]
     if sum(counts) != len(launches):
         raise MissingDependency(
-            f"Nsight Compute recorded {counted(len(launches), 'kernel')}, where {sum(counts)} were"
+            f"Nsight Compute recorded {counted(len(launches), 'kernel')}, but {sum(counts)} were"
             " launched"
         )
     of_cases = [[launches.pop(0) for _ in range(count)] for count in counts]

@@ -86,7 +86,7 @@ class CaseRun:
         else:
             filed = [arg for arg in args if not self.is_unchanged(arg)]
             odd = odd_file(self.folder, filed, case, self.copies, guard)
-        what = f"{odd} is where its results belong, but the runner did not write it"
+        what = f"the results were replaced by {odd}, which the runner did not write"
         return Crashed(case=self.oracle_case.case, message=what) if odd else None
 
     def repeats_the_first(self, args: Sequence[Arg], copy: int) -> bool:

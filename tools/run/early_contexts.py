@@ -73,11 +73,13 @@ class EarlyContexts:
         try:
             with self._leased(self._stop):
                 if why := self._room(self._index):
-                    self._give_up(f"{why}: contexts are made when they are needed, which is slower")
+                    self._give_up(
+                        f"{why}: contexts are created when they are needed, which is slower"
+                    )
                 while worker := self._next():
                     self._open(worker)
         except (Cancelled, AstraError, OSError) as error:
-            logger.debug("no contexts ahead of need: %s", error)
+            logger.debug("GPU contexts are not created in advance: %s", error)
             with self._changed:
                 self._thread = None
 
@@ -93,7 +95,7 @@ class EarlyContexts:
         try:
             why = worker.open_gpu(self._index, OPEN_S, self._stop)
         except StepTimeout:
-            why = f"it did not answer in {OPEN_S:.0f} s and is ended"
+            why = f"it did not answer in {OPEN_S:.0f} s and was killed"
         except (AstraError, StepMemory, Cancelled, OSError) as error:
             why = str(error)
         if why:
@@ -122,5 +124,5 @@ def lacking_room(index: int) -> str:
             return ""
         others = len(pynvml.nvmlDeviceGetComputeRunningProcesses(gpu))
     except (pynvml.NVMLError, IndexError) as error:
-        return f"NVML does not say how much memory GPU {index} has ({error})"
+        return f"NVML does not report how much memory GPU {index} has ({error})"
     return f"GPU {index} has {free / 2**30:.1f} GiB free beside {others} processes"

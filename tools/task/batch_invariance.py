@@ -28,8 +28,8 @@ class BatchInvariant(Value):
         names = " and ".join(self.outputs)
         return (
             f"a row of {names} has the same bits whatever {self.rows} is and wherever the row is in"
-            " the batch; rows of one call are also called in others, in another number and order,"
-            " and bits are compared"
+            " the batch; the judge repeats rows of one call in others, in a different number and"
+            " order, and compares bits"
         )
 
 

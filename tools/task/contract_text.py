@@ -71,7 +71,7 @@ def strides_text(arg: Arg) -> str:
 
 def _index(index: Index) -> str:
     none = f", or {index.none} for no entry" if index.none is not None else ""
-    table = f" (a place in {index.table})" if index.table else ""
+    table = f" (an index into {index.table})" if index.table else ""
     share = f" ({index.none_share:.0%} of them)" if index.none is not None else ""
     return f", {index.start} <= value < {index.below}{table}{INDEX_TEXT[index.kind]}{none}{share}"
 
@@ -123,17 +123,17 @@ def groups_text(task: Task) -> Iterator[str]:
     by_name = {arg.name: arg for arg in task.args}
     for group in task.packed:
         rows = in_rows([by_name[name] for name in group.args])
-        how = "its rows hold theirs, in this order, or " if rows else ""
-        how += "one tensor lies behind the other"
+        how = "its rows contain theirs, in this order, or " if rows else ""
+        how += "one tensor directly follows the other"
         yield f"{' and '.join(group.args)} may be views of one buffer: {how}"
     for group in task.same:
-        yield f"{' and '.join(group.args)} may be one pointer: the call is in place"
+        yield f"{' and '.join(group.args)} may be the same pointer: the call is then in place"
 
 
 def types_text(task: Task) -> str:
     """What the type variables may stand for."""
     if not task.variables:
-        return "as the arguments say"
+        return "as stated for each argument"
     if len(task.variables) == 1:
         return ", ".join(task.dtypes)
     each = (", ".join(f"{n} {dtype}" for n, dtype in types.items()) for types in task.types)

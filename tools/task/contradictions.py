@@ -176,7 +176,7 @@ def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:
             names, shape = arg.names_in(case), arg.shape_of(case)
             group = [evaluate(extent, names) for extent in arg.judged.group]
             if min(group) < 1:
-                yield ("args", at, "judged"), f"a group of {min(group)} with {case.dims}"
+                yield ("args", at, "judged"), f"the group size is {min(group)} with {case.dims}"
                 break
             groups = math.prod(-(-n // size) for n, size in zip(shape, group, strict=True))
             scales = math.prod(by_name[arg.judged.scale].shape_of(case))
@@ -184,8 +184,8 @@ def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:
                 extents = ", ".join(f"{name} = {extent}" for name, extent in case.dims.items())
                 blocks = ", ".join(f'"{extent}"' for extent in arg.judged.group)
                 what = (
-                    f"group = [{blocks}] makes {groups} groups of '{arg.name}', but its scale"
-                    f" '{arg.judged.scale}' holds {scales}, with {extents}"
+                    f"group = [{blocks}] divides '{arg.name}' into {groups} groups, but"
+                    f" '{arg.judged.scale}' has {scales} scales, with {extents}"
                 )
                 yield ("args", at, "judged"), what
                 break

@@ -177,7 +177,7 @@ class Domain(Value):
         if not set(case.offsets) <= {arg.name for arg in self.args}:
             raise ValueError("offsets can be given only for arguments")
         if not set(case.families) <= (own := {a.name for a in self.args if a.has_families}):
-            raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
+            raise ValueError(f"only these arguments have their own families: {sorted(own)}")
         finite = {arg.name for arg in self.args if arg.values == "finite"}
         for name, family in case.families.items():
             if name in finite and family in SPECIAL_FAMILIES:
@@ -319,7 +319,7 @@ def _layout_flaws(arg: Arg, case: Case) -> Iterator[tuple[Place, str]]:
         if extent > 1
     ):
         if stride <= reach:
-            what = f"stride {stride} is less than the {reach + 1} elements that it steps over"
+            what = f"stride {stride} is smaller than the {reach + 1} elements that it must skip"
             yield ("strides", axis), f"{what}: {_at(names)}"
             return
         reach += (extent - 1) * stride

@@ -93,7 +93,9 @@ def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
             if len(slow) == len(blocks)
             else f"in {len(slow)} of {len(blocks)} blocks"
         )
-        notes.append(f"the GPU throttled itself {share} ({hot}), and nothing could be left out")
+        notes.append(
+            f"the GPU was throttled {share} ({hot}), and these blocks could not be left out"
+        )
     elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
         notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
     return "; ".join(notes)
@@ -124,7 +126,7 @@ def _implausible(candidate_us: float, floor_us: float, times: RawTimes) -> str:
         return why
     if times.event_us < HOST_SHARE * times.host_us:
         claimed, seen = times.event_us / 1e3, times.host_us / 1e3
-        return f"the events report {claimed:.1f} ms, but the host's clock saw {seen:.1f} ms"
+        return f"the events report {claimed:.1f} ms, but the host's clock measured {seen:.1f} ms"
     return ""
 
 

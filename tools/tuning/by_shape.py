@@ -56,17 +56,19 @@ def table_for(
     if len(others) < LEAST_HELD_OUT:
         return _refused(table, "too few shapes lie between the timed ones"), ""
     if source is None:
-        return _refused(table, "the source gives C linkage to more than its launcher"), ""
+        return _refused(
+            table, "the source gives C linkage to functions other than its launcher"
+        ), ""
     both = [judge.time(one, others) for one in (sources[single], source)]
     alone, shared = both
     if not isinstance(alone, list) or not isinstance(shared, list):
         kinds = ", ".join(one.kind for one in both if not isinstance(one, list))
-        return _refused(table, f"on shapes held out: {kinds}"), ""
+        return _refused(table, f"on held-out shapes: {kinds}"), ""
     gain, least = _ratio(shared) / _ratio(alone), resolution_of(shared, alone)
     labels = tuple(case.label for case, _ in others)
     table = table.model_copy(update={"held_out": labels, "gain": gain, "least": least})
     if gain < least:
-        return _refused(table, "on shapes held out it gains too little, or loses"), ""
+        return _refused(table, "it gains too little on held-out shapes, or is slower"), ""
     return table, source
 
 

@@ -7,11 +7,11 @@ from astra_chat.tools.wording import counted
 
 
 class Dropped(Value):
-    """A candidate that did not go on."""
+    """A candidate that was dropped."""
 
     candidate: str
     ratio: float | None
-    """Speed over the baseline's, on the cases so far; None where it failed."""
+    """Speedup over the baseline on the cases so far; None if it failed."""
     failed: str = ""
     """Kind of the outcome that ended it."""
 
@@ -20,14 +20,15 @@ class HalvingRound(Value):
     """One round of halving."""
 
     entered: int
-    """Candidates at its start."""
+    """Candidates that entered the round."""
     cases: int
-    """Cases on which candidates are compared, those of earlier rounds included."""
+    """Cases on which candidates are compared, including those of earlier rounds."""
     timings: int
-    """Timings that this round added, each of one candidate on one case, beside the baseline."""
+    """Number of timings that this round added, each of one candidate and the baseline on one
+    case."""
     seconds: Seconds
     dropped: tuple[Dropped, ...]
-    """Candidates that did not go on, the best of them first."""
+    """Candidates that were dropped, best first."""
 
     @property
     def on(self) -> str:
@@ -49,7 +50,7 @@ class Halving(Value):
 
     rounds: tuple[HalvingRound, ...]
     left: tuple[str, ...]
-    """Candidates that no round dropped, the best first."""
+    """Candidates that no round dropped, best first."""
 
     @property
     def order(self) -> list[str]:

@@ -41,7 +41,7 @@ class TunedPoint(Value):
     values: dict[str, int]
     candidate: str
     estimated_ratio: float | None
-    """Speed over the baseline's on the virtual GPU; None where it failed there."""
+    """Speedup over the baseline on the virtual GPU; None if it failed there."""
     failed: str = ""
     """Kind of the outcome that ended its ranking."""
     evaluation: Evaluation | None = None

@@ -171,6 +171,6 @@ def _require_sound(space: Space) -> None:
             )
     for relation in space.relations:
         if unknown := sorted(parse_relation(relation).names - names):
-            raise BadInput(f"'{relation}' names {unknown[0]}, which is not a constant of the space")
+            raise BadInput(f"'{relation}' uses {unknown[0]}, which is not a constant of the space")
     if relation := broken(space.relations, space.first):
         raise BadInput(f"the kernel's present values do not satisfy '{relation}'")

@@ -20,31 +20,31 @@ class TriedPoint(Value):
 
     values: dict[str, int]
     estimated_ratio: float | None
-    """Speed over the baseline's on the virtual GPU; None where it failed there."""
+    """Speedup over the baseline on the virtual GPU; None if it failed there."""
     failed: str = ""
     """Kind of the outcome that ended it."""
 
 
 class Tuning(Value):
-    """The executor's turn about a correct candidate that marks constants. Its best point is no
-    result: it becomes a candidate, which is judged like any other."""
+    """The executor's turn on a correct candidate that marks constants. The best point is not a
+    result in itself: it becomes a candidate, which is judged like any other."""
 
     kind: Literal["tuning"] = "tuning"
     candidate: str
-    """Candidate whose constants these are."""
+    """Candidate whose constants were tuned."""
     combinations: int = Field(ge=0)
     """Number of combinations of values, before the relations."""
     points: tuple[TriedPoint, ...]
-    """Points that were ranked, the best first."""
+    """Points that were ranked, best first."""
     start: dict[str, int]
-    """Values that the candidate holds."""
+    """Values in the candidate as written."""
     best: dict[str, int]
-    """The start where nothing was faster by more than the resolution."""
+    """The starting point if nothing was faster by more than the resolution."""
     halving: Halving | None = None
     """Halving of the first points in the order, on a GPU."""
     seconds: Seconds
     gpu_s: Seconds = 0.0
-    """Part of `seconds` in which a real GPU measured."""
+    """Part of `seconds` during which a real GPU measured."""
 
     @property
     def measured(self) -> int:

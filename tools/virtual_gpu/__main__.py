@@ -5,5 +5,5 @@ import sys
 from astra_vgpu.__main__ import main
 
 if __name__ == "__main__":
-    print("the next release knows this command as astra-vgpu only", file=sys.stderr)
+    print("from the next release on, this command is available only as astra-vgpu", file=sys.stderr)
     raise SystemExit(main())

@@ -124,7 +124,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if any(fault in why for fault in FAULTS):
         pytest.exit(why, returncode=POISONED)
     if time.time() > SHARD.last:
-        item.session.shouldstop = "the time is over"
+        item.session.shouldstop = "the time limit was reached"
     return result
 
 

@@ -63,7 +63,7 @@ def read_points(folder: Path = HERE) -> list[Point]:
             for variant in task["variants"]
         ]
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder} holds no set of kernels (set.toml): {error}") from None
+        raise BadInput(f"{folder} contains no set of kernels (set.toml): {error}") from None
 
 
 def _size(formula: int | str, a: int, b: int) -> int:

@@ -428,7 +428,7 @@ def test_the_evidence_of_a_winner_is_shown() -> None:
     assert "1.62 to 1.98" in shown and "1.44 to 1.76" in shown and "% of" in shown
     assert "confirmed: on fresh seeds estimated 1.80x the baseline's speed" in shown
     assert ", in the search 1.90x" in shown
-    assert "sanitizers: the virtual GPU watched" in shown
+    assert "sanitizers: the virtual GPU checked" in shown
     assert f"slowest case: {OTHER_CASE.label}, estimated 1.600x (1.440 to 1.760)" in shown
     assert "all cases, weighted: estimated 85 % of the physical limit" in shown
     assert "the plan predicted 1.50x over its parent, estimated 1.80x" in shown

@@ -44,7 +44,7 @@ def test_calls_become_the_bench_list_of_a_task(folder: Path) -> None:
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 1, "the program failed"
     assert "acts:silu: 3 calls, 2 different" in done.stdout and "wrote calls.json" in done.stdout
-    assert "the program ended with exit code 5: everything it did until then is kept" in done.stderr
+    assert "the program ended with exit code 5: its calls up to then are recorded" in done.stderr
     assert read_calls(folder / "calls.json").operator().count == 3
 
     shutil.copytree(BUILTIN / "silu_and_mul", folder / "mine")

@@ -97,9 +97,9 @@ def test_without_the_transcript_the_schema_alone_is_checked(tmp_path: Path) -> N
     question = ask(tmp_path, meta("run-1-planner-r1a1-0", role="planner", kernel=False), "", {})
     odd = PlannerReply(reply=plan().model_copy(update={"anchor": "no such line"}))
     assert "does not match the schema" in refusal(question, "{}")
-    assert "so the run checks" in answer(question, odd.model_dump_json())
+    assert "so the run will check" in answer(question, odd.model_dump_json())
     other = ask(tmp_path, meta("run-2-selector-r1a1-0", run="run-2", role="selector"), "", {})
-    assert "so the run checks" in answer(other, '{"choose": "planner"}')
+    assert "so the run will check" in answer(other, '{"choose": "planner"}')
 
 
 def test_facts_of_another_turn_are_none(task: Task, box: Path) -> None:
@@ -114,5 +114,5 @@ def test_facts_of_another_turn_are_none(task: Task, box: Path) -> None:
         transcript=question.meta.transcript,
     )
     passed = PlannerReply(reply=Pass(words="no plan")).model_dump_json()
-    assert "so the run checks" in answer(ask(box, late, "", {}), passed)
+    assert "so the run will check" in answer(ask(box, late, "", {}), passed)
     assert states(box).count("closed") == 2

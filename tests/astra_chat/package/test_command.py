@@ -49,7 +49,7 @@ def package(*words: object) -> Result:
             2,
         ),
         (["--for", "sglang", "-o", "out"], "--prove proof.json", 1),
-        (["--for", "vllm", "-o", "out"], "gets only operators that were seen", 1),
+        (["--for", "vllm", "-o", "out"], "contains only operators that were seen", 1),
         (["--for", "sglang", "--prove", "p.json"], "--engine-command", 2),
         (["--for", "sglang", "-o", "out", "--proof", "none.json"], "cannot read none.json", 2),
         (

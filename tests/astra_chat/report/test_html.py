@@ -196,7 +196,7 @@ def test_a_killed_run_without_a_round(tmp_path: Path) -> None:
     path.write_text("".join(lines[:4]))
     page = report([read(path)])
     assert "killed before it ended" in page and "<svg" not in page
-    assert "No round was begun." in page
+    assert "No round has started." in page
     elements(page)
 
 

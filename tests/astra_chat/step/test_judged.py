@@ -152,9 +152,9 @@ def test_a_step_gains_a_share_of_what_kernel_times_promise() -> None:
     assert shares["only faster"] == pytest.approx([0.05 / (1000 / 909 - 1)] * 2, rel=0.02)
     assert found.operators["faster"].share == pytest.approx(0.51, abs=0.02)
     text = list(words(found))
-    assert any(line.endswith("51 % of what kernel times promise") for line in text)
+    assert any(line.endswith("51 % of the gain predicted from kernel times") for line in text)
     assert found.share == pytest.approx(0.59, abs=0.02)
-    assert text[-1] == "all winners: 59 % of the gain that kernel times promise"
+    assert text[-1] == "all winners: 59 % of the gain predicted from kernel times"
     assert "<td>51 %</td>" in page(found)
 
 

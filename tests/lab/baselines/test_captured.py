@@ -73,7 +73,7 @@ def test_a_captured_launcher_has_the_recorded_plan(name: str) -> None:
     [
         (
             "void* p; cudaGetSymbolAddress(&p, own); fill<<<1, 32, 0, stream>>>((float*)p);",
-            "points to device memory that is no argument",
+            "points to device memory that is not an argument",
         ),
         ("fill<<<1, 4096, 0, stream>>>((float*)out);", "returned CUDA error 1"),
         (

@@ -73,7 +73,7 @@ def test_what_the_launcher_cannot_start_is_refused(
     monkeypatch.setattr(cute_kernels, "_compiled", lambda *_: [replace(MADE, cluster=2)])
     with pytest.raises(BadInput, match="launches clusters"):
         cute_source(IN_CUTE["rmsnorm"], [("bfloat16", 4096)], tmp_path)
-    with pytest.raises(BadInput, match=r"holds no norm/kernels/rmsnorm\.py"):
+    with pytest.raises(BadInput, match=r"contains no norm/kernels/rmsnorm\.py"):
         write_cute(tmp_path, tmp_path / "out")
 
 

@@ -69,14 +69,14 @@ def test_what_ours_stands_for_is_said_and_whether_it_has_changed() -> None:
     changed = [c.model_copy(update={"first": first}) for c in old]
     text = document([("a", recorded.model_copy(update={"comparisons": tuple(changed)}))])
     now = old[0].first.content
-    assert f"Measured was an earlier version, `0123456789ab`; today's is `{now}`." in text
+    assert f"An earlier version, `0123456789ab`, was measured; today's is `{now}`." in text
 
 
 def test_kernels_that_miss_the_contract_are_told_apart() -> None:
     for cases, row in ((True, "| case | library, sglang |"), (False, "- over library, sglang: ")):
         text = document([(ON_H100.name, read(ON_H100))], cases)
         section = text.partition("## per_token_quant_fp8\n")[2].partition("\n## ")[0]
-        assert "miss the contract over ours" in section and row in section
+        assert "do not meet the contract, over ours" in section and row in section
 
 
 def test_what_failed_is_said() -> None:

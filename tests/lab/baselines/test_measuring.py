@@ -83,7 +83,7 @@ def test_winners_meet_the_first_rival_of_every_task_before_a_second(tmp_path: Pa
     said: list[str] = []
     measuring.tell = said.append
     assert not list(measuring.pairs_of(besides[0], places(tmp_path), tmp_path))
-    assert "holds no winner on an h200" in said[0]
+    assert "contains no winner for an h200" in said[0]
     for beside in besides:
         beside.__exit__()
 

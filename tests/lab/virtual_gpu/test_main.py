@@ -9,4 +9,4 @@ from lab.virtual_gpu.__main__ import main
 
 def test_bad_input_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--set", "/nowhere"]) == 2
-    assert capsys.readouterr().err.startswith("/nowhere holds no set of kernels")
+    assert capsys.readouterr().err.startswith("/nowhere contains no set of kernels")

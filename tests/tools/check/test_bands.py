@@ -188,7 +188,7 @@ def test_columns_of_float32_that_lean_are_wrong(tmp_path: Path) -> None:
     leaning = right.clone()
     leaning[:, 5::16] = torch.nextafter(leaning[:, 5::16], torch.zeros(()))
     wrong = kernel.judge({"out": leaning})
-    assert isinstance(wrong, Wrong) and "columns 5 modulo 16 lean -" in wrong.note
+    assert isinstance(wrong, Wrong) and "columns 5 modulo 16 are biased by -" in wrong.note
 
 
 def test_roundings_of_rows_that_repeat_are_compared_with_the_baseline_s_own(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def test_a_sample_of_many_blocks_writes_some_of_each_part(
     assert isinstance(verdict, Wrong) == bare
     if isinstance(verdict, Wrong):
         assert (verdict.reason, verdict.index) == ("unwritten", (2, 2))
-        assert "nothing in one of 8 equal parts of the argument" in verdict.note
+        assert "no element of one of 8 equal parts of the argument" in verdict.note
 
 
 def test_draws_of_a_sample_of_blocks_are_judged(tmp_path: Path) -> None:

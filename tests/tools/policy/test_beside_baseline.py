@@ -52,7 +52,7 @@ def test_a_candidate_keeps_the_exported_functions_of_its_baseline() -> None:
     assert isinstance(before, Build) and isinstance(other, Build)
     assert audit(before, task, kept, before) == ()
     (finding,) = audit(other, task, more, before)
-    assert finding.what.startswith("other: exports it beside the launcher")
+    assert finding.what.startswith("other: exports it in addition to the launcher")
 
 
 @pytest.mark.second_tier

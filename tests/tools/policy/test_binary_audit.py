@@ -197,7 +197,7 @@ def test_sums_of_a_batch_invariant_task_have_an_order() -> None:
     rule = BatchInvariant(rows="tokens", outputs=("out",))
     assert found(source) == ()
     (finding,) = found(source, batch_invariant=rule)
-    assert "adds floats in the order in which threads come" in finding.what
+    assert "adds floats in the order in which threads arrive" in finding.what
 
 
 def test_the_line_is_the_one_that_names_it() -> None:

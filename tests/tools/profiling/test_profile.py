@@ -206,7 +206,7 @@ def test_the_kernels_of_one_run_are_divided_over_the_cases(monkeypatch: pytest.M
 def test_a_run_with_other_kernels_than_planned_gives_no_profile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(MissingDependency, match="recorded 1 kernel, where 2 were launched"):
+    with pytest.raises(MissingDependency, match="recorded 1 kernel, but 2 were launched"):
         profiled(page(3000), _Plans(1, 1), 2, monkeypatch)
 
 

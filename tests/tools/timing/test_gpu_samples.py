@@ -97,7 +97,9 @@ def test_a_gpu_that_throttles_all_the_time_is_told_of() -> None:
     hot = [block(2.0, throttled=True, temperature_c=80 + i, power_w=700) for i in range(5)]
     time = judged(hot)
     assert isinstance(time, MeasuredTime) and time.blocks == 5
-    told = "the GPU throttled itself all the time (84 C, 700 W), and nothing could be left out"
+    told = (
+        "the GPU was throttled all the time (84 C, 700 W), and these blocks could not be left out"
+    )
     assert time.note == told
 
 
@@ -107,7 +109,7 @@ def test_an_interval_never_rests_on_a_block_or_two() -> None:
     time = judged([block(1.0), *hot])
     assert isinstance(time, MeasuredTime) and time.blocks == 10
     assert time.ratio_high / time.ratio_low > 1.1
-    assert time.note.startswith("the GPU throttled itself in 9 of 10 blocks (80 C, 700 W)")
+    assert time.note.startswith("the GPU was throttled in 9 of 10 blocks (80 C, 700 W)")
 
 
 def test_what_the_gpu_said_at_each_block_is_kept() -> None:

@@ -82,7 +82,7 @@ def test_a_table_that_fits_the_tuned_shapes_only_is_not_taken(tmp_path: Path) ->
     found, source = table(tmp_path, FAR)
     assert found is not None and found.tuned_gain > found.least
     assert found.gain is not None and found.gain < found.least
-    assert "held out" in found.why and source == ""
+    assert "held-out" in found.why and source == ""
 
 
 @pytest.mark.in_full

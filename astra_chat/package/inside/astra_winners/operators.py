@@ -144,7 +144,10 @@ def switched_on() -> set[str]:
     if names <= {"off"}:
         return set()
     if unknown := names - set(OPERATORS):
-        log.warning("astra: ASTRA_WINNERS names no operator here: %s", ", ".join(sorted(unknown)))
+        log.warning(
+            "astra: ASTRA_WINNERS names operators that this package does not have: %s",
+            ", ".join(sorted(unknown)),
+        )
     return names & set(OPERATORS)
 
 

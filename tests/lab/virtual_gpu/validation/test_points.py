@@ -59,5 +59,5 @@ def test_a_folder_without_a_set_is_bad_input(tmp_path: Path) -> None:
     listed = 'name = "t"\nsource = "s"\nvariants = ["v"]\nshapes = [[1, 2]]\n'
     for task in ("name = 3", f'{listed}in = "4*c"\nout = 1'):
         (tmp_path / "set.toml").write_text(f"[[task]]\n{task}")
-        with pytest.raises(BadInput, match="holds no set of kernels"):
+        with pytest.raises(BadInput, match="contains no set of kernels"):
             read_points(tmp_path)
