@@ -21,12 +21,8 @@ MOST_CHARACTERS = 300
 
 Text = Annotated[str, Field(max_length=2000)]
 TaskClass = Literal["matrix_product", "indexed", "reduction", "elementwise"]
-TASK_CLASSES: dict[TaskClass, str] = {
-    "matrix_product": "many operations for each byte",
-    "indexed": "an argument contains indices into another",
-    "reduction": "results are much smaller than what is read",
-    "elementwise": "all others",
-}
+"""matrix_product: many operations for each byte; indexed: an argument contains indices into
+another; reduction: results are much smaller than what is read; elementwise: all others."""
 
 
 class MemoryCard(Value):

@@ -18,7 +18,6 @@ CHECKS = re.compile(
 )
 _BRACKETS = re.compile(r"\[([^\[\]\n]*)\]|\(((?:[^()\n]|\([^()\n]*\))*,(?:[^()\n])*)\)")
 _EXTENT = re.compile(r"[a-z0-9_+*/()\- ]+")
-_COMMENT = re.compile(r"//([^\n]*)|/\*(.*?)\*/", re.DOTALL)
 _AFTER_PARAMETER = re.compile(
     r"[ \t]*[,)]?[ \t]*\{?[ \t]*(//[^\n]*(?:\n[ \t]*//[^\n]*)*|/\*.*?\*/)", re.DOTALL
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 from cuda.bindings import driver as cuda
 
-from astra_chat.tools.plan import report
 from astra_chat.tools.runners.cuda_plans import call, parameter_layout
 
 PROGRAMMATIC_EDGE = 1
@@ -107,71 +106,3 @@ def launch_attributes(node: Any) -> tuple[tuple[int, int, int], bool]:
     cluster = (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z)
     value = call("cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
     return cluster, bool(value.cooperative)
-
-
-def as_reported(captured: Captured) -> report.AnyNode:
-    """A node as the recorder reports it, with the addresses that were captured. Raises RuntimeError
-    for what no plan can hold."""
-    if captured.kind == "KERNEL":
-        return _kernel(captured)
-    if captured.kind == "MEMSET":
-        return _memset(captured.node)
-    if captured.kind == "MEMCPY":
-        return _copy(captured.node)
-    raise RuntimeError(f"a {captured.kind.lower()} node, which a launch plan cannot contain")
-
-
-def _kernel(captured: Captured) -> report.Kernel:
-    params = call("cuGraphKernelNodeGetParams", captured.node)
-    function = NodeKernel(params)
-    given = dict(function.parameters(int(params.kernelParams)))
-    cluster, cooperative = launch_attributes(captured.node)
-    of = cuda.CUfunction_attribute
-    return report.Kernel(
-        kind="kernel",
-        kernel=function.name,
-        grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
-        block=(params.blockDimX, params.blockDimY, params.blockDimZ),
-        dynamic_shared_bytes=params.sharedMemBytes,
-        shared_carveout=function.attribute(of.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT),
-        cluster_scheduling=function.attribute(
-            of.CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
-        ),
-        programmatic=captured.programmatic,
-        cooperative=cooperative,
-        cluster=cluster if all(cluster) else None,
-        maps=(),
-        parameters=bytes(given.get(at, 0) for at in range(max(given, default=-1) + 1)),
-    )
-
-
-def _memset(node: Any) -> report.Memset:
-    params = call("cuGraphMemsetNodeGetParams", node)
-    values = set((params.value & (1 << 8 * params.elementSize) - 1).to_bytes(params.elementSize))
-    if len(values) != 1:
-        raise RuntimeError("a memset that does not repeat a single byte")
-    return report.Memset(
-        kind="memset",
-        target=int(params.dst),
-        value=values.pop(),
-        width_bytes=params.width * params.elementSize,
-        height=params.height,
-        pitch_bytes=params.pitch if params.height > 1 else 0,
-    )
-
-
-def _copy(node: Any) -> report.Copy:
-    params = call("cuGraphMemcpyNodeGetParams", node)
-    device = (cuda.CUmemorytype.CU_MEMORYTYPE_DEVICE, cuda.CUmemorytype.CU_MEMORYTYPE_UNIFIED)
-    if params.srcMemoryType not in device or params.dstMemoryType not in device or params.Depth > 1:
-        raise RuntimeError("a copy that is not between two places in device memory")
-    rows = params.Height > 1
-    return report.Copy(
-        kind="copy",
-        target=int(params.dstDevice),
-        source=int(params.srcDevice),
-        width_bytes=params.WidthInBytes,
-        height=params.Height,
-        target_pitch_bytes=params.dstPitch if rows else 0,
-        source_pitch_bytes=params.srcPitch if rows else 0,
-    )

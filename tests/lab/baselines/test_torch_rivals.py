@@ -17,11 +17,25 @@ from lab.baselines.torch_child import OPERATORS, drawn, fault, truth, values_of
 from lab.baselines.torch_rivals import IN_TORCH, _run, measured, timed_beside_torch
 
 SMALL = {
-    "m": 3, "n": 40, "k": 64, "tokens": 5, "h": 128,
-    "hidden": 128, "experts": 32, "groups": 4, "topk_groups": 2, "topk": 4,
-    "requests": 3, "kv_heads": 2, "group": 4, "head_dim": 128, "page_size": 16,
-    "max_pages": 3, "other_pages": 2, "spread": 40,
-}  # fmt: skip
+    "m": 3,
+    "n": 40,
+    "k": 64,
+    "tokens": 5,
+    "h": 128,
+    "hidden": 128,
+    "experts": 32,
+    "groups": 4,
+    "topk_groups": 2,
+    "topk": 4,
+    "requests": 3,
+    "kv_heads": 2,
+    "group": 4,
+    "head_dim": 128,
+    "page_size": 16,
+    "max_pages": 3,
+    "other_pages": 2,
+    "spread": 40,
+}
 
 
 def small(task: str) -> Case:
