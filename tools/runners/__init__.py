@@ -10,7 +10,6 @@ answers         reference.py's results as the contract says; what accept and can
 bands           the sums of terms that a case's bands rest on
 soundness       what is wrong with a reference.py itself, before anything is built
 values          value families: what the numbers of a case look like
-value_domains   values that an argument may not hold, replaced by legal ones
 planting        numbers of a case, put among the drawn ones of its arguments
 indices         legal values of index arguments, by the kind of the index
 arguments       shared by the runners: poison, files of a case, the candidate's library

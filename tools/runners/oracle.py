@@ -27,8 +27,14 @@ from astra_chat.tools.runners.indices import draw_indices
 from astra_chat.tools.runners.planting import planted
 from astra_chat.tools.runners.references import Undefined, last_line, load_reference
 from astra_chat.tools.runners.soundness import fault
-from astra_chat.tools.runners.value_domains import legal
-from astra_chat.tools.runners.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
+from astra_chat.tools.runners.values import (
+    DrawnCase,
+    Numbers,
+    Range,
+    draw_argument,
+    draw_in_range,
+    legal,
+)
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.batch_invariance import has_rows, larger, taken

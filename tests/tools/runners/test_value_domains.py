@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.runners.value_domains import legal
+from astra_chat.tools.runners.values import legal
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import find_task
