@@ -144,8 +144,8 @@ def document() -> str:
         "",
         *(_summary(name, known[name]) for name in on),
         "",
-        f"| id | attack | gates | {' | '.join(on)} | evidence |",
-        f"|---|---|---|{'---|' * len(on)}---|",
+        "| id | attack | gates | caught on | evidence |",
+        "|---|---|---|---|---|",
         *(_row(attack, on, known) for attack in attacks()),
         "",
         "The attacks that earlier versions of the judge missed, and the fix for each, are in"
@@ -175,23 +175,22 @@ def _summary(name: str, seen: dict[str, Any]) -> str:
 
 def _row(attack: Attack, on: list[str], known: dict[str, Any]) -> str:
     if attack.test:
-        blank = " | ".join("-" for _ in on)
-        return f"| {attack.id} | {attack.name} | impossible | {blank} | `{attack.test}` |"
-    marks, words = [], attack.how
-    for name in on:
-        found = known[name]["attacks"].get(attack.id)
-        marks.append(_mark(found))
-        if found and not words:
-            words = next(iter(found.values()))["words"]
+        return f"| {attack.id} | {attack.name} | impossible | - | `{attack.test}` |"
+    tried = {name: seen for name in on if (seen := known[name]["attacks"].get(attack.id))}
+    words = attack.how
+    if tried and not words:
+        words = next(iter(next(iter(tried.values())).values()))["words"]
     shown, gates = words.replace("|", "\\|"), dict.fromkeys((*attack.gates, *attack.cuda_gates))
     shown = shown.replace("\n", " ")[:70]
-    return f"| {' | '.join((attack.id, attack.name, ', '.join(gates), *marks, shown))} |"
+    cells = (attack.id, attack.name, ", ".join(gates), _caught_on(tried, len(on)), shown)
+    return f"| {' | '.join(cells)} |"
 
 
-def _mark(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "not run"
-    return "caught" if all(s["caught"] for s in found.values()) else "**missed**"
+def _caught_on(tried: dict[str, Any], devices: int) -> str:
+    """The devices on which all gates caught an attack; where it was not run stays out."""
+    caught = [name for name, seen in tried.items() if all(s["caught"] for s in seen.values())]
+    missed = [f"**missed on {name}**" for name in tried if name not in caught]
+    return "all" if len(caught) == devices else ", ".join(caught + missed) or "not run"
 
 
 def main() -> None:
