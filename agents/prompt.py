@@ -36,6 +36,7 @@ from astra_chat.agents.source_sections import source_to_edit as source_to_edit
 from astra_chat.agents.standing import rounds_without_gain, standings
 from astra_chat.agents.task_text import (
     accept_text,
+    bullets,
     comparison_text,
     headers_text,
     inputs_text,
@@ -127,7 +128,7 @@ def _tests(context: ChatContext, state: RunState) -> Section | None:
     dims = " x ".join(context.task.dims)
     lines = [*_by_kind(context.task.check), *(f"testers': {c.label}" for c in state.extra_cases)]
     lines += [f"drawn; an earlier candidate failed on it: {c.label}" for c in state.failed_cases]
-    return Section(f"Cases that every candidate must pass, {dims}", _bullets(lines), 3)
+    return Section(f"Cases that every candidate must pass, {dims}", bullets(lines), 3)
 
 
 def _by_kind(cases: Sequence[Case]) -> list[str]:
@@ -148,7 +149,7 @@ def _score(context: ChatContext, state: RunState) -> Section | None:
     if scores.own:
         lines.append(f"detected by the task's own cases: {'; '.join(scores.own)}")
     return Section(
-        "Score of your last cases, by seeded bugs", f"{scores.summary()}\n{_bullets(lines)}"
+        "Score of your last cases, by seeded bugs", f"{scores.summary()}\n{bullets(lines)}"
     )
 
 
@@ -185,7 +186,7 @@ def _state(context: ChatContext, state: RunState, where: str) -> Section:
         lines.append("no candidate is accepted as faster than the baseline so far")
     else:
         lines.append(f"best so far: {state.best[0].candidate}, {speed(state.best[1])}")
-    return Section("State of the run", _bullets(lines))
+    return Section("State of the run", bullets(lines))
 
 
 def _standing(context: ChatContext, state: RunState) -> Section | None:
@@ -206,7 +207,7 @@ def _log(context: ChatContext, state: RunState) -> Section | None:
     lines = round_lines(state.rounds)[-LOG_ROUNDS:]
     if len(state.rounds) > LOG_ROUNDS:
         lines.insert(0, f"({len(state.rounds) - LOG_ROUNDS} earlier rounds omitted)")
-    return Section("Earlier rounds", _bullets(lines), 1)
+    return Section("Earlier rounds", bullets(lines), 1)
 
 
 def _plan(context: ChatContext, state: RunState) -> Section | None:
@@ -241,7 +242,7 @@ def _predictions(context: ChatContext, state: RunState) -> Section | None:
     if not judged:
         return None
     lines = [score(judged).text, *(prediction_line(one) for one in judged[-PREDICTION_ROUNDS:])]
-    return Section("Predictions of plans and their results", _bullets(lines), 2)
+    return Section("Predictions of plans and their results", bullets(lines), 2)
 
 
 def _profile(context: ChatContext, state: RunState) -> Section | None:
@@ -265,7 +266,7 @@ def _memory(context: ChatContext, state: RunState) -> Section | None:
     profile = profile_of(state.parent)
     found = matching(cards, profile.bottleneck if profile else None, _basis(state))
     lines = [MEMORY, *(card.text for card in found)]
-    return Section("What other runs found", _bullets(lines), 5)
+    return Section("What other runs found", bullets(lines), 5)
 
 
 def _analysis(context: ChatContext, state: RunState) -> Section | None:
@@ -299,10 +300,6 @@ def _last_report(context: ChatContext, state: RunState) -> Section | None:
 
 def _report(title: str, evaluation: Evaluation) -> Section:
     return Section(title, judge_report(evaluation, listed=True))
-
-
-def _bullets(lines: list[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
 
 
 MEMORY = (

@@ -32,14 +32,14 @@ MOST_INPUTS = 4000
 
 def task_text(task: Task, device: str) -> str:
     """What a kernel of the task computes, of which arguments, and how results are compared."""
-    args = _bullets([*map(argument_text, task.args), *map(scalar_text, task.scalars)])
+    args = bullets([*map(argument_text, task.args), *map(scalar_text, task.scalars)])
     tolerances = ", ".join(
         f"{dtype} rtol {t.rtol:g} atol {t.atol:g}" for dtype, t in task.tolerance.items()
     )
     tolerance = f"tolerance: {tolerances}; " if tolerances else ""
     return (
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\n"
-        f"Valid dims:\n{_bullets(domain_lines(task))}\n"
+        f"Valid dims:\n{bullets(domain_lines(task))}\n"
         f"dtypes: {types_text(task)}; {tolerance}rms error at"
         f" most {task.oracle_ratio:g} times the baseline's own\n"
         f"precision: {precision_text(task)}\n"
@@ -174,5 +174,6 @@ def comparison_text(basis: Basis) -> str:
     )
 
 
-def _bullets(lines: Sequence[str]) -> str:
+def bullets(lines: Sequence[str]) -> str:
+    """Returns lines as a Markdown list."""
     return "\n".join(f"- {line}" for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -33,6 +34,11 @@ Ratio = Annotated[float, Field(gt=0, le=1e12)]  # of two times
 
 def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical_sha256(value: object) -> str:
+    """Returns the sha256 of a JSON value with sorted keys and no spaces."""
+    return sha256_of(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
 def candidate_id(source: str) -> str:

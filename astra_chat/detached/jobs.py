@@ -8,8 +8,6 @@ A job may come from anybody. What is read of it is bounded and held against its 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +18,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, replace, whole_folder, write_new
 from astra_chat.tools.entropy import EVALUATION
-from astra_chat.tools.types import Case, Device, Value, sha256_of
+from astra_chat.tools.types import Case, Device, Value, canonical_sha256, sha256_of
 from astra_chat.tools.virtual_gpu.adapter import Engine
 from astra_chat.transcript.options import MOST_POINTS, OneLine
 from astra_chat.transcript.run_folder import JOBS
@@ -93,12 +91,6 @@ class Job(Wanted):
     def asks_the_same(self, other: Job) -> bool:
         """Whether it differs from another job in nothing but its seed."""
         return self.model_copy(update={"seed": other.seed}) == other
-
-
-def canonical_sha256(value: object) -> str:
-    """sha256 of a JSON value with sorted keys and no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_job(folder: Path) -> Job:

@@ -24,7 +24,6 @@ from astra_chat.detached.jobs import (
     CLOSED,
     Job,
     Wanted,
-    canonical_sha256,
     folders_under,
     read_job,
     read_texts,
@@ -41,7 +40,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
-from astra_chat.tools.types import Device
+from astra_chat.tools.types import Device, canonical_sha256
 from astra_chat.transcript.recorded_cases import (
     MAX_TESTER_CASES,
     require_bounded,

@@ -7,7 +7,6 @@ continues. Played back, a run needs neither network nor GPU. Independent of Auto
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import threading
@@ -19,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from astra_chat.tools.types import Device, Value
+from astra_chat.tools.types import Device, Value, canonical_sha256
 from astra_chat.transcript.lines import read_lines
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
@@ -125,8 +124,7 @@ class RequestPlace:
 
 def key_of(request: Json) -> str:
     """sha256 of the request in canonical JSON."""
-    text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return canonical_sha256(request)
 
 
 class Recording:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from astra_chat.tools.case import PACKED_TEXT
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.check.lost_cases import dtypes_text
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
@@ -128,7 +129,7 @@ def _all_changes(task: Task, case: Case, usual: Case) -> Iterator[Change]:
             yield Change(case.model_copy(update={"dims": dims}), words)
     if (case.dtype, case.types) != (usual.dtype, usual.types):
         other = case.model_copy(update={"dtype": usual.dtype, "types": usual.types})
-        yield Change(other, f"{_dtypes(usual)} instead of {_dtypes(case)}")
+        yield Change(other, f"{dtypes_text(usual)} instead of {dtypes_text(case)}")
     for what, empty in (
         ("contiguous arguments instead of padded ones", {"pad": 0, "pads": {}}),
         ("aligned arguments instead of shifted ones", {"offset": 0, "offsets": {}}),
@@ -144,7 +145,3 @@ def _all_changes(task: Task, case: Case, usual: Case) -> Iterator[Change]:
         families: list[str] = sorted({*case.families.values(), case.values} - {"normal"})
         families += ["planted ones"] * bool(case.planted)
         yield Change(plain, f"normal values instead of {', '.join(families)}", values=True)
-
-
-def _dtypes(case: Case) -> str:
-    return ", ".join((case.dtype, *(f"{name} {dtype}" for name, dtype in case.types.items())))

@@ -54,7 +54,7 @@ def with_large_values(task: Task, cases: Sequence[Case], rng: random.Random) -> 
 def _special(task: Task, rng: random.Random, sign: int, case: Case, known: bool) -> Case | None:
     rows = [arg for arg in task.args if _has_rows(arg, case)]
     own = [arg for arg in rows if arg.has_special]
-    seed = _seed(rng) & ~3 | sign | LARGE_ROWS
+    seed = drawn_seed(rng) & ~3 | sign | LARGE_ROWS
     if known:
         whole = case.values == "special" and rows
         there = whole or any(case.families.get(arg.name) == "special" for arg in own)
@@ -76,7 +76,7 @@ def _magnitudes(task: Task, rng: random.Random, arg: Arg, case: Case, known: boo
         return None
     seed = case.seed
     while large_sign(seed) < 0:
-        seed = _seed(rng)
+        seed = drawn_seed(rng)
     families: Families = case.families if known else {**_normal(task, case), arg.name: "magnitudes"}
     return case.model_copy(update={"families": families, "seed": seed})
 
@@ -97,5 +97,6 @@ def _has_rows(arg: Arg, case: Case) -> bool:
     return bool(arg.shape) and arg.shape_of(case)[-1] > 1
 
 
-def _seed(rng: random.Random) -> int:
+def drawn_seed(rng: random.Random) -> int:
+    """Returns a seed for a case, above 0."""
     return 1 + rng.getrandbits(SEED_BITS)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
+from astra_chat.tools.case import USUAL_SEED_BITS
 from astra_chat.tools.check.covering_cases import covering_cases
 from astra_chat.tools.check.drawn_dims import (
     Dims,
@@ -26,7 +26,7 @@ from astra_chat.tools.check.drawn_dims import (
     odd,
     of_many_rows,
 )
-from astra_chat.tools.check.drawn_large import EXTREMES, with_large_values
+from astra_chat.tools.check.drawn_large import EXTREMES, drawn_seed, with_large_values
 from astra_chat.tools.check.drawn_layouts import (
     aligned,
     aligned_but,
@@ -208,7 +208,7 @@ def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
     sign: where a product overflows and the result does not, infinities tell nothing."""
     for case in cases:
         for kind in EXTREMES if case.values == "special" else ():
-            yield case.model_copy(update={"seed": _seed(rng) & ~3 | kind})
+            yield case.model_copy(update={"seed": drawn_seed(rng) & ~3 | kind})
 
 
 def draw_covering(
@@ -260,7 +260,7 @@ def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tupl
 
 def twin(case: Case, rng: random.Random) -> Case:
     """Returns the case with another seed: what is remembered from the first is wrong for it."""
-    return case.model_copy(update={"seed": _seed(rng)})
+    return case.model_copy(update={"seed": drawn_seed(rng)})
 
 
 def seeded(case: Case, seed: int) -> Case:
@@ -327,7 +327,7 @@ def _case(
     elif family == "special" and any(arg.has_special for arg in own):
         families, family = special(own, rng), None
     case = kind.case(dims).model_copy(
-        update={"values": family or "normal", "seed": _seed(rng), "absent": absent}
+        update={"values": family or "normal", "seed": drawn_seed(rng), "absent": absent}
     )
     results = task.least_results(case)
     if not families and (not family or results < FEW):
@@ -362,7 +362,3 @@ def _value(scalar: Scalar, rng: random.Random) -> float:
     whole = scalar.type == "int64_t"
     within = min(high, max(low, float(round(within)) if whole else within))
     return rng.choice((rng.choice(named), rng.choice((low, high)), within, within))
-
-
-def _seed(rng: random.Random) -> int:
-    return 1 + rng.getrandbits(SEED_BITS)

@@ -132,11 +132,12 @@ def _lacking(drawn: Sequence[Case], judged: Sequence[Case]) -> Iterator[tuple[st
         ("drawn cases", len(judged), math.ceil(FLOOR * len(drawn))),
         ("cases as they were drawn", kept, math.ceil(DTYPES_FLOOR * len(drawn))),
     ]
-    for kind in dict.fromkeys(map(_dtypes, drawn)):
-        of_all, got = (sum(_dtypes(case) == kind for case in some) for some in (drawn, judged))
+    for kind in dict.fromkeys(map(dtypes_text, drawn)):
+        of_all, got = (sum(dtypes_text(case) == kind for case in some) for some in (drawn, judged))
         counts.append((f"drawn cases of {kind}", got, math.ceil(DTYPES_FLOOR * of_all)))
     yield from (count for count in counts if count[1] < count[2])
 
 
-def _dtypes(case: Case) -> str:
+def dtypes_text(case: Case) -> str:
+    """Returns the dtypes of a case as text: its own, then those of its further type variables."""
     return ", ".join((case.dtype, *(f"{name} {dtype}" for name, dtype in case.types.items())))

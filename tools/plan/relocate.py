@@ -137,10 +137,11 @@ def _undefined(parameters: Sequence[bytes], patterns: Sequence[int], unread: Ran
     constant_bytes = {
         i for i, values in enumerate(zip(*parameters, strict=True)) if values == expected
     }
-    return constant_bytes | _bytes_of(unread)
+    return constant_bytes | bytes_of(unread)
 
 
-def _bytes_of(ranges: Ranges) -> set[int]:
+def bytes_of(ranges: Iterable[tuple[int, int]]) -> set[int]:
+    """Returns the places of all bytes in ranges of a start and a length."""
     return {i for start, length in ranges for i in range(start, start + length)}
 
 
@@ -199,7 +200,7 @@ def _kernel(
     every = [n.parameters for n in nodes]
     free = _undefined(every, places.patterns, unread) - covered
     # Padding may hold the rest of a pointer: what is read must differ too.
-    differing = set(_differing(every)) - _bytes_of(unread)
+    differing = set(_differing(every)) - bytes_of(unread)
     for at in range(0, size - POINTER_BYTES + 1, POINTER_BYTES):
         word = range(at, at + POINTER_BYTES)
         if at in covered or all(i in free for i in word) or differing.isdisjoint(word):

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import KernelNode, Node
-from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, parameter_name
+from astra_chat.tools.plan.relocate import (
+    Ranges,
+    Seen,
+    Unrepeatable,
+    bytes_of,
+    parameter_name,
+)
 from astra_vgpu.ground.cubin import Cubin
 
 ROUNDED = (
@@ -60,15 +66,11 @@ def require_rounded(
             raise Unrepeatable(f"launch {number} {ROUNDED}")
         if isinstance(one, report.Kernel) and isinstance(other, report.Kernel):
             assert isinstance(node, KernelNode)
-            free = _bytes_of((*node.undefined, *unread.get(node.kernel, ())))
+            free = bytes_of((*node.undefined, *unread.get(node.kernel, ())))
             sizes = {p.offset: p.bytes for p in cubin.kernels[node.kernel].parameters}
             at = _differing(one.parameters, other.parameters, free, sizes)
             if at is not None:
                 raise Unrepeatable(f"{parameter_name(cubin, node.kernel, at)} {ROUNDED}")
-
-
-def _bytes_of(ranges: Iterable[tuple[int, int]]) -> set[int]:
-    return {i for start, length in ranges for i in range(start, start + length)}
 
 
 def _differing(mine: bytes, its: bytes, free: set[int], sizes: Mapping[int, int]) -> int | None:
