@@ -23,7 +23,7 @@ def test_all_of_a_contract_is_told(tmp_path: Path) -> None:
     cache, key, slot, bias, scratch = map(argument_text, task.args)
     assert "T [blocks, block_size, heads * head_size], readwrite" in cache
     assert "strides in elements [key_stride_0, key_stride_1, 1]" in key and "2 bytes" in key
-    assert "0 <= value < blocks * block_size (a place in cache), no number twice" in slot
+    assert "0 <= value < blocks * block_size (an index into cache), no number twice" in slot
     assert "or -1 for no entry" in slot and "may be a null pointer" in bias
     aligned = task.args[1].model_copy(update={"stride_alignment_bytes": 4})
     assert "1], a free one in bytes a multiple of 4, values" in argument_text(aligned)

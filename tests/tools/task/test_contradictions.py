@@ -65,7 +65,7 @@ WRONG = [
         INT8.format(["1", "1", "8"], "bias"),
         "'cache' into 64 groups, but 'bias' has 2 scales, with tokens = ",
     ),
-    (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "a group of 0 with"),
+    (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "the group size is 0 with"),
     ('access = "readwrite"', 'access = "read"', "writes no argument"),
     ("float32 = { rtol", "bfloat16 = { rtol", "missing for float32"),
     ("values = [true, false]", "values = [false]", "outside its range or not in its values"),
