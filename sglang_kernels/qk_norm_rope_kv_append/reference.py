@@ -15,22 +15,23 @@ FLUSHED = 2.0**-102
 
 
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Draw qkv [tokens, (heads + 2 kv_heads) head_dim] of the case's values; weights [head_dim]
-    near one, as trained ones are; cos_sin_cache [max_position, head_dim]; caches [pages, page_size,
-    kv_heads, head_dim] of the case's values, too."""
+    """Draw query [tokens, heads, head_dim], key and value [tokens, kv_heads, head_dim] and caches
+    [pages, page_size, kv_heads, head_dim] of the case's values; weights [head_dim] near one, as
+    trained ones are; cos_sin_cache [max_position, head_dim]."""
     dims = case.dims
     head_dim, kept = dims["head_dim"], case.types["C"]
     half = head_dim // 2
     inverse = 1e6 ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(dims["max_position"], dtype=torch.float64)[:, None] * inverse
-    width = (dims["heads"] + 2 * dims["kv_heads"]) * head_dim
     cache = dims["pages"], dims["page_size"], dims["kv_heads"], head_dim
     weights = {
         name: (1 + 0.25 * torch.randn(head_dim, generator=generator)).to(case.dtype)
         for name in ("q_weight", "k_weight")
     }
     return {
-        "qkv": case.draw(generator, (dims["tokens"], width)),
+        "query": case.draw(generator, (dims["tokens"], dims["heads"], head_dim)),
+        "key": case.draw(generator, (dims["tokens"], dims["kv_heads"], head_dim)),
+        "value": case.draw(generator, (dims["tokens"], dims["kv_heads"], head_dim)),
         "cos_sin_cache": torch.cat([angles.cos(), angles.sin()], dim=-1).float(),
         **weights,
         **{name: case.draw(generator, cache, kept) for name in CACHES},
@@ -38,8 +39,8 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
 
 
 def reference(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """q_out [tokens, heads, head_dim] and both caches as they are after the call, float64; of codes
-    what is to be coded, within their range."""
+    """query, key and both caches as they are after the call, float64; of codes what is to be coded,
+    within their range."""
     return _results(inputs)
 
 
@@ -58,36 +59,29 @@ def rounded(inputs: dict[str, Any], shift: float) -> dict[str, torch.Tensor]:
 def _results(
     inputs: dict[str, Any], *, sizes: bool = False, shift: float | None = None
 ) -> dict[str, torch.Tensor]:
-    """q_out and caches. `sizes`: the absolute values of the products are added up, with what
+    """Query, key and caches. `sizes`: the absolute values of the products are added up, with what
     float32 takes for zero of them. `shift`: between the kernels T is rounded to."""
-    dtype, head_dim = inputs["qkv"].dtype, inputs["q_weight"].shape[0]
-    kv_heads = inputs["k_cache"].shape[2]
-    query, key, value = (
-        part.unflatten(1, (-1, head_dim))
-        for part in inputs["qkv"]
-        .double()
-        .tensor_split((-2 * kv_heads * head_dim, -kv_heads * head_dim), dim=1)
-    )
+    dtype = inputs["query"].dtype
     rows = inputs["cos_sin_cache"].double()[inputs["positions"].long()]
     cos, sin = (rows.abs() if sizes else rows)[:, None, :].chunk(2, dim=-1)
-    turned, products = [], []
-    for given, weight in ((query, "q_weight"), (key, "k_weight")):
+    found, products = {}, {}
+    for name, weight in (("query", "q_weight"), ("key", "k_weight")):
+        given = inputs[name].double()
         given = given.abs() + FLUSHED if sizes else given
         heads = normed(given, inputs[weight].double(), float(inputs["eps"]))
         heads = heads.abs() + FLUSHED * (1 + given) if sizes else heads
         heads = heads if shift is None else (heads * (1 + shift)).to(dtype).double()
-        turned.append(rotated(heads, cos, sin, -1.0 if sizes else 1.0))
-        products.append(rotated(heads.abs(), cos.abs(), sin.abs(), -1.0))
-    query, key = turned
+        found[name] = rotated(heads, cos, sin, -1.0 if sizes else 1.0)
+        products[name] = rotated(heads.abs(), cos.abs(), sin.abs(), -1.0)
+    new, value = found["key"], inputs["value"].double()
     if shift is not None and inputs["k_cache"].dtype == CODES:
-        key = (key + shift * products[1]).to(dtype).double()
-    new = {"k_cache": key, "v_cache": value.abs() if sizes else value}
-    return {"q_out": query} | {name: _appended(inputs, name, rows, sizes) for name, rows in new.items()}
+        new = (new + shift * products["key"]).to(dtype).double()
+    found["k_cache"] = _appended(inputs, "k_cache", new, sizes)
+    found["v_cache"] = _appended(inputs, "v_cache", value.abs() if sizes else value, sizes)
+    return found
 
 
-def _appended(
-    inputs: dict[str, Any], name: str, rows: torch.Tensor, sizes: bool
-) -> torch.Tensor:
+def _appended(inputs: dict[str, Any], name: str, rows: torch.Tensor, sizes: bool) -> torch.Tensor:
     """A cache [pages, page_size, kv_heads, head_dim] with rows [tokens, kv_heads, head_dim] in
     their slots."""
     cache = inputs[name].double()
@@ -109,9 +103,7 @@ def normed(heads: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tenso
     return heads * torch.rsqrt(squares / heads.shape[-1] + eps) * weight
 
 
-def rotated(
-    heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, sign: float
-) -> torch.Tensor:
+def rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, sign: float) -> torch.Tensor:
     """Heads [tokens, n, head_dim] whose halves are turned; cos, sin [tokens, 1, head_dim / 2]."""
     x, y = heads.chunk(2, dim=-1)
     return torch.cat([x * cos - sign * y * sin, y * cos + x * sin], dim=-1)

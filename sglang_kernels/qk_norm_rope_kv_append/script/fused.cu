@@ -1,7 +1,6 @@
-// Norm, rotation and append in one launch. An eighth of a head's elements is the number of lanes that
-// take it, each 16 bytes by one load; of its partner in the rotation a lane gets the values by a shuffle.
-// All heads of a token go through the same code, those of the value without norm and rotation, so that
-// what is in registers is rounded once, into q_out or the cache.
+// Norm, rotation and append in one launch. A head has as many lanes as 16-byte loads; of its partner in
+// the rotation a lane gets the values by a shuffle. All heads of a token go through the same code, those
+// of the value without norm and rotation; what is in registers is rounded once for each place it goes to.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -19,10 +18,11 @@ using T = __nv_bfloat16;
 
 template <typename C, typename I>
 struct Call {
-  T* q_out;
+  T* query;
+  T* key;
+  const T* value;
   C* k_cache;
   C* v_cache;
-  const T* qkv;
   const T* q_weight;
   const T* k_weight;
   const float* cos_sin_cache;
@@ -30,7 +30,7 @@ struct Call {
   const I* slots;
   const float* k_scale;
   const float* v_scale;
-  int64_t k_stride, v_stride, qkv_stride;
+  int64_t query_stride, key_stride, value_stride, k_stride, v_stride;
   int heads, kv_heads, page_bits;
   float eps;
 };
@@ -83,14 +83,15 @@ __global__ void __launch_bounds__(kThreads) append_kernel(Call<C, I> call) {
   const int at = lane * kVector;
   const int every = call.heads + 2 * call.kv_heads;
   const int head = blockIdx.y * kHeads + threadIdx.x / kLanes;
-  // Beyond the last head it is read again, and not written.
-  const int there = min(head, every - 1);
   const bool of_query = head < call.heads;
   const bool of_value = head >= call.heads + call.kv_heads;
+  // Beyond the last head that is read again, and not written.
+  const int own = min(head, every - 1) - (of_query ? 0 : call.heads + (of_value ? call.kv_heads : 0));
+  T* place = of_query ? call.query + token * call.query_stride : call.key + token * call.key_stride;
+  const T* from = (of_value ? call.value + token * call.value_stride : place) + own * kDim + at;
   const int64_t position = call.positions[token];
   const int64_t slot = call.slots[token];
-  const uint4 bits =
-      *reinterpret_cast<const uint4*>(call.qkv + token * call.qkv_stride + there * kDim + at);
+  const uint4 bits = *reinterpret_cast<const uint4*>(from);
   const uint4 scales =
       *reinterpret_cast<const uint4*>((of_query ? call.q_weight : call.k_weight) + at);
   float x[kVector], weight[kVector], cos[kVector], sin[kVector];
@@ -112,15 +113,13 @@ __global__ void __launch_bounds__(kThreads) append_kernel(Call<C, I> call) {
   float turned[kVector];
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const float own = x[i] * scale * weight[i];
-    const float other = __shfl_xor_sync(kAll, own, kLanes / 2);
-    turned[i] = own * cos[i] + (first ? -other : other) * sin[i];
+    const float normed = x[i] * scale * weight[i];
+    const float other = __shfl_xor_sync(kAll, normed, kLanes / 2);
+    turned[i] = normed * cos[i] + (first ? -other : other) * sin[i];
   }
   if (head >= every) return;
-  if (of_query) {
-    keep(call.q_out + (token * call.heads + head) * kDim + at, turned);
-    return;
-  }
+  if (!of_value) keep(place + own * kDim + at, turned);
+  if (of_query) return;
   const int64_t page = slot >> call.page_bits;
   const int row = static_cast<int>(slot) & ((1 << call.page_bits) - 1);
   if (sizeof(C) == 1) {
@@ -132,11 +131,10 @@ __global__ void __launch_bounds__(kThreads) append_kernel(Call<C, I> call) {
       x[i] *= inverse;
     }
   }
+  const int64_t column = (row * call.kv_heads + own) * kDim + at;
   if (of_value) {
-    const int64_t column = (row * call.kv_heads + head - call.heads - call.kv_heads) * kDim + at;
     keep(call.v_cache + page * call.v_stride + column, x);
   } else {
-    const int64_t column = (row * call.kv_heads + head - call.heads) * kDim + at;
     keep(call.k_cache + page * call.k_stride + column, turned);
   }
 }
@@ -153,20 +151,21 @@ cudaError_t launch(const Call<C, I>& call, int64_t tokens, cudaStream_t stream) 
 }  // namespace
 
 extern "C" cudaError_t qk_norm_rope_kv_append(
-    void* q_out, void* k_cache, void* v_cache, const void* qkv, const void* q_weight,
+    void* query, void* key, const void* value, void* k_cache, void* v_cache, const void* q_weight,
     const void* k_weight, const void* cos_sin_cache, const void* positions, const void* slots,
-    const void* k_scale, const void* v_scale, void* scratch, int64_t tokens, int64_t heads,
-    int64_t kv_heads, int64_t head_dim, int64_t max_position, int64_t pages, int64_t page_size,
-    int64_t k_cache_stride, int64_t v_cache_stride, int64_t qkv_stride, float eps, int dtype,
-    int c_dtype, int i_dtype, cudaStream_t stream) {
+    const void* k_scale, const void* v_scale, int64_t tokens, int64_t heads, int64_t kv_heads,
+    int64_t head_dim, int64_t max_position, int64_t pages, int64_t page_size,
+    int64_t query_stride, int64_t key_stride, int64_t value_stride, int64_t k_cache_stride,
+    int64_t v_cache_stride, float eps, int dtype, int c_dtype, int i_dtype, cudaStream_t stream) {
   if (dtype != 2) return cudaErrorInvalidValue;
   const auto with = [&](auto of_cache, auto of_index) -> cudaError_t {
     using C = decltype(of_cache);
     using I = decltype(of_index);
-    const Call<C, I> call{static_cast<T*>(q_out),
+    const Call<C, I> call{static_cast<T*>(query),
+                          static_cast<T*>(key),
+                          static_cast<const T*>(value),
                           static_cast<C*>(k_cache),
                           static_cast<C*>(v_cache),
-                          static_cast<const T*>(qkv),
                           static_cast<const T*>(q_weight),
                           static_cast<const T*>(k_weight),
                           static_cast<const float*>(cos_sin_cache),
@@ -174,9 +173,11 @@ extern "C" cudaError_t qk_norm_rope_kv_append(
                           static_cast<const I*>(slots),
                           static_cast<const float*>(k_scale),
                           static_cast<const float*>(v_scale),
+                          query_stride,
+                          key_stride,
+                          value_stride,
                           k_cache_stride,
                           v_cache_stride,
-                          qkv_stride,
                           static_cast<int>(heads),
                           static_cast<int>(kv_heads),
                           page_size == 1 ? 0 : page_size == 16 ? 4 : 6,
