@@ -1,5 +1,5 @@
-"""The task qk_norm_rope_kv_append: its script is what its files say, and its reference is the norm of
-PyTorch, a rotation by complex numbers and a cache filled slot by slot."""
+"""The task qk_norm_rope_kv_append: its script is what its files say, and its reference is PyTorch's
+norm, a rotation by complex numbers and a cache filled slot by slot."""
 
 from __future__ import annotations
 
