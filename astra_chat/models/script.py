@@ -109,7 +109,7 @@ class ScriptedRound(Value):
 class ScriptedTester(Value):
     words: str
     cases: tuple[dict[str, int | str], ...] = ()
-    """Flat: the task's dims, dtype, values, why."""
+    """Flat: the task's dims, dtype, other type variables, values, why."""
 
 
 class ScriptedChoice(Value):
@@ -265,6 +265,9 @@ def _suite(turn: ScriptedTester, task: Task) -> TestSuite:
 
 
 def _test_case(row: dict[str, Any], task: Task) -> TestCase:
-    """A flat row, {tokens, d, dtype, ...}; legality is checked in the chat, as for any model."""
+    """A flat row, {tokens, d, dtype, ...}, with the task's type variables beside T by name;
+    legality is checked in the chat, as for any model."""
     dims = [{"name": name, "value": row.pop(name)} for name in task.dims if name in row]
-    return TestCase.model_validate({"values": "normal", "why": "", **row, "dims": dims})
+    types = [{"name": name, "dtype": row.pop(name)} for name in task.variables if name in row]
+    found = {"values": "normal", "why": "", **row, "dims": dims, "types": types}
+    return TestCase.model_validate(found)

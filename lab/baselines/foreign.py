@@ -115,6 +115,12 @@ def _one_row(case: Case) -> bool:
     return m == 1 and few and n % 8 == 0 and k % 512 == 0
 
 
+def _plain_cache(case: Case) -> bool:
+    """Whether a call of qk_norm_rope_kv_append is one that SGLang gives its two kernels: a cache of
+    16 bits, indices of 64."""
+    return case.types["C"] == "bfloat16" and case.types["I"] == "int64"
+
+
 AT_RUN_TIME = {
     "gemv_bf16": AtRunTime(("gemm/hopper_bf16_gemv.cuh",), served=_one_row),
     "silu_and_mul": AtRunTime(("elementwise/activation.cuh",), FAST),
@@ -134,6 +140,11 @@ AT_RUN_TIME = {
     "rotary_embedding": AtRunTime(("elementwise/pos_enc.cuh",), precise=False),
     "qk_rmsnorm_rope": AtRunTime(("elementwise/qknorm.cuh", "elementwise/rope.cuh")),
     "rope_and_kv_write": AtRunTime(("elementwise/rope.cuh",)),
+    "qk_norm_rope_kv_append": AtRunTime(
+        ("elementwise/qknorm.cuh", "elementwise/rope.cuh"),
+        served=_plain_cache,
+        of=("qk_rmsnorm_rope",),
+    ),
     # As of both; the sum is rounded before it is normed; and see the launcher. The flags are those
     # of the second kernel: upstream builds the first without fast maths.
     "fused_add_rmsnorm_quant_fp8": AtRunTime(

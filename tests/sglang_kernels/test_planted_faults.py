@@ -36,6 +36,7 @@ SERVED = (
     "moe_sum_reduce",
     "per_token_group_quant_fp8",
     "per_token_quant_fp8",
+    "qk_norm_rope_kv_append",
     "qk_rmsnorm_rope",
     "rmsnorm",
     "rope_and_kv_write",

@@ -17,6 +17,7 @@ from astra_chat.tools.plan.model import (
     KernelNode,
     LaunchPlan,
     PointerRelocation,
+    Relocation,
 )
 from astra_chat.tools.types import Unsafe
 from astra_chat.tools.virtual_gpu.adapter import (
@@ -53,8 +54,9 @@ class EarlyReads:
                     f" never waits for that ({WAIT})"
                 )
                 return Unsafe(case=plan.case, what=what, where=where)
-            if (early := accesses.first(self._weights(node), _parameters(node))) is not None:
-                names = _names(node, accesses.arguments(early))
+            allowed = self._allowed(node)
+            if (early := accesses.first(allowed, _parameters(node))) is not None:
+                names = _names(node, set(accesses.arguments(early)) - allowed)
                 what = f"race: some path skips {WAIT} and reaches {names}, {WHEN} ({ALLOWED})"
                 line = f"{early.source}, " if early.source else ""
                 where += f", {line}PTX line {early.line}: {early.text}"
@@ -68,14 +70,21 @@ class EarlyReads:
             self._kernels[ptx, kernel] = known
         return self._kernels[ptx, kernel]
 
-    def _weights(self, node: KernelNode) -> set[int]:
-        """Offsets of the parameters that point to weights, or to variables of the file."""
-        return {
-            relocation.at
-            for relocation in node.relocations
-            if isinstance(relocation, PointerRelocation)
-            and (not isinstance(to := relocation.to, ArgumentAddress) or to.name in self.weights)
-        }
+    def _allowed(self, node: KernelNode) -> set[int]:
+        """Offsets of the parameters through which a kernel may read before the wait: those that
+        point to weights or variables of the file, and those that are no addresses at all, such as
+        an extent by which a weight's place is computed, or that chooses between two weights."""
+        places = [_place(r) for r in node.relocations if not _is_constant(r, self.weights)]
+        forbidden = (range(at, at + size) for at, size in (*places, *node.undefined))
+        return set(range(len(node.parameters))).difference(*forbidden)
+
+
+def _is_constant(relocation: Relocation, weights: Collection[str]) -> bool:
+    """Whether it points to what is the same in every call."""
+    if not isinstance(relocation, PointerRelocation):
+        return False
+    to = relocation.to
+    return not isinstance(to, ArgumentAddress) or to.name in weights
 
 
 def _names(node: KernelNode, offsets: Collection[int]) -> str:
@@ -90,8 +99,11 @@ def _names(node: KernelNode, offsets: Collection[int]) -> str:
 
 def _parameters(node: KernelNode) -> LaunchParameters:
     """What is known of a launch's parameters: not the addresses, nor what was left undefined."""
-    addresses = [
-        (r.at, POINTER_BYTES if isinstance(r, PointerRelocation) else TENSOR_MAP_BYTES)
-        for r in node.relocations
-    ]
+    addresses = map(_place, node.relocations)
     return LaunchParameters(node.parameters, (*addresses, *node.undefined))
+
+
+def _place(relocation: Relocation) -> tuple[int, int]:
+    """Where an address lies among the parameters, and its bytes there."""
+    is_pointer = isinstance(relocation, PointerRelocation)
+    return relocation.at, POINTER_BYTES if is_pointer else TENSOR_MAP_BYTES

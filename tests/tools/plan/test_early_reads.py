@@ -77,6 +77,19 @@ def test_weights_and_variables_may_be_read_before_the_wait(tmp_path: Path) -> No
     assert fault(tmp_path, body, plan(), ("w",)) == ""
 
 
+BY_AN_EXTENT = "mul.wide.u32 %d4, %r0, 4; add.s64 %d5, %d1, %d4; ld.global.u32 %r1, [%d5];"
+ONE_OF_TWO = "selp.b64 %d5, %d1, %d2, %p0; ld.global.u32 %r1, [%d5];"
+
+
+@pytest.mark.parametrize("body", [BY_AN_EXTENT, ONE_OF_TWO])
+def test_an_extent_may_choose_the_weight_that_is_read(tmp_path: Path, body: str) -> None:
+    """A place that depends on a number among the parameters, which is no argument's memory."""
+    body += f" {WAIT} st.global.u32 [%d0], %r1;"
+    assert fault(tmp_path, body, plan(), ("w",)) == ""
+    assert "reaches w," in fault(tmp_path, body, plan())
+    assert "reaches x," in fault(tmp_path, body.replace("%d1", "%d0"), plan(), ("w",))
+
+
 @pytest.mark.parametrize(("late", "unsafe"), [(1, False), (0, True)])
 def test_a_parameter_says_whether_to_wait(tmp_path: Path, late: int, unsafe: bool) -> None:
     assert bool(fault(tmp_path, IF_TOLD, plan(late))) == unsafe
