@@ -1,8 +1,8 @@
 """Make pictures of output and of a report: `python -m lab.gallery -o docs/gallery [NAME...]`.
 
-The commands of SCREENS run in tmux, which is a terminal, and its screen becomes an SVG. `report`
-writes a report, of which Chromium takes screenshots. This needs tmux and, for the report, Chromium
-and the extra `browser`. The commands that judge kernels take minutes.
+The commands of SCREENS run in tmux, which is a terminal, and its screen becomes an SVG. Chromium
+takes screenshots of a report. This needs tmux and, for the report, Chromium and the extra
+`browser`. The commands that judge kernels take minutes.
 """
 
 from __future__ import annotations
@@ -164,13 +164,17 @@ def take_screens(names: set[str], out: Path) -> Iterator[Path]:
 
 
 def take_pages(names: set[str], out: Path) -> Iterator[Path]:
-    """The report as a file, and its pictures."""
-    page = out / "report.html"
+    """Pictures of the report."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = written_report(Path(folder) / "report.html")
+        for name in (name for name in PAGES if name in names):
+            yield _photographed(page, out / f"{name}.webp", *PAGES[name])
+
+
+def written_report(page: Path) -> Path:
     words = [sys.executable, "-m", "astra_chat", *shlex.split(REPORT)[1:-1], str(page.resolve())]
     subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    yield page
-    for name in (name for name in PAGES if name in names):
-        yield _photographed(page, out / f"{name}.webp", *PAGES[name])
+    return page
 
 
 def _photographed(
