@@ -7,6 +7,7 @@ takes screenshots of a report. This needs tmux and, for the report, Chromium and
 
 from __future__ import annotations
 
+import lzma
 import argparse
 import io
 import os
@@ -164,9 +165,12 @@ def take_screens(names: set[str], out: Path) -> Iterator[Path]:
 
 
 def take_pages(names: set[str], out: Path) -> Iterator[Path]:
-    """Pictures of the report."""
+    """The report as a compressed file, and its pictures."""
     with tempfile.TemporaryDirectory() as folder:
         page = written_report(Path(folder) / "report.html")
+        packed = out / "report.html.xz"
+        packed.write_bytes(lzma.compress(page.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+        yield packed
         for name in (name for name in PAGES if name in names):
             yield _photographed(page, out / f"{name}.webp", *PAGES[name])
 

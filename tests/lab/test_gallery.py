@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -31,6 +32,9 @@ def test_the_report_s_command_writes_what_the_pictures_show(tmp_path: Path) -> N
     page = written_report(tmp_path / "report.html").read_text()
     assert "default-src 'none'" in page
     assert all(f'id="{place.removeprefix("#")}"' in page for *_, place in PAGES.values())
+    packed = lzma.decompress((FOLDER / "report.html.xz").read_bytes()).decode()
+    assert "(report.html.xz)" in PAGE and packed.startswith(page[:15])
+    assert re.findall(r"<h2[^>]*>", packed) == re.findall(r"<h2[^>]*>", page)
     pictures = set(re.findall(r"\(([\w-]+\.webp)\)", PAGE))
     assert pictures == {f"{name}.webp" for name in PAGES}
     assert all((FOLDER / name).read_bytes()[8:12] == b"WEBP" for name in pictures)
