@@ -1,4 +1,4 @@
-"""The truth of moe_experts_small, in float64: for each token the weighted results of its experts."""
+"""The truth of moe_experts_small, in float64: the weighted results of each token's experts."""
 
 from __future__ import annotations
 

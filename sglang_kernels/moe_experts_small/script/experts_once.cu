@@ -263,10 +263,12 @@ struct Call {
   cudaError_t launch() const {
     // Few columns: large blocks, so that each multiprocessor has enough loads under way.
     const int items = tokens * topk * (intermediate / kTile);
-    const cudaError_t status = items <= 2 * kMultiprocessors ? activate<16, kBoth>(items, 2)
-                               : items <= 4 * kMultiprocessors ? activate<8, kBoth>(items, 4)
-                                                               : activate<4, kBoth>(items, 6);
+    const int multiprocessors = hidden < 1024 ? 0 : kMultiprocessors;
+    const cudaError_t status = items <= 2 * multiprocessors ? activate<16, kBoth>(items, 2)
+                               : items <= 4 * multiprocessors ? activate<8, kBoth>(items, 4)
+                                                              : activate<4, kBoth>(items, 6);
     if (status != cudaSuccess) return status;
+    if (topk * intermediate <= 4 * kUnit) return down<4, kBoth>();
     return hidden <= 4096 ? down<16, kBoth>() : down<8, kBoth>();
   }
 };
