@@ -39,7 +39,7 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
 
 def reference(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """out [tokens, hidden], float64, of h in bfloat16."""
-    out = torch.zeros(inputs["hidden_states"].shape, dtype=torch.float64)
+    out = torch.zeros_like(inputs["hidden_states"], dtype=torch.float64)
     for tokens, weights, x, w13, w2 in _experts(inputs):
         gate, up = (x @ w13.T).chunk(2, dim=1)
         h = (torch.nn.functional.silu(gate) * up).bfloat16().double()
@@ -51,7 +51,7 @@ def terms(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The absolute sum of the terms w2 h. What float32 loses of the sums of gate and up moves h,
     too, and is counted as so many more of its roundings to bfloat16."""
     hidden = inputs["hidden_states"].shape[1]
-    out = torch.zeros(inputs["hidden_states"].shape, dtype=torch.float64)
+    out = torch.zeros_like(inputs["hidden_states"], dtype=torch.float64)
     for tokens, weights, x, w13, w2 in _experts(inputs):
         gate, up = (x @ w13.T).chunk(2, dim=1)
         off = (32 + 4 * math.sqrt(hidden)) * ULP * (x.abs() @ w13.abs().T) + FLUSHED * hidden
