@@ -58,6 +58,7 @@ SCRIPTED = (
     "fused_add_rmsnorm_batch_invariant",
     "gemv_bf16",
     "gqa_paged_decode",
+    "moe_experts_small",
     "router_gate",
 )
 """Tasks without a live run yet: their folders hold their scripted run, and the archive does not."""
