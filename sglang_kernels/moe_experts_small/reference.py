@@ -15,8 +15,8 @@ DRAWN = 16
 a gigabyte of normal numbers takes a minute."""
 FLUSHED = 2.0**-126
 """Smaller numbers are zero with fast maths."""
-ULP, OF_H = 2.0**-24, 2.0**8
-"""One rounding of float32, and what a rounding of h to bfloat16 is beside one of its own size."""
+ULP = 2.0**-24
+"""One rounding of float32."""
 STEEPEST = 1.1
 """The largest slope of silu."""
 
@@ -48,19 +48,29 @@ def reference(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """The absolute sum of the terms w2 h. What float32 loses of the sums of gate and up moves h,
-    too, and is counted as so many more of its roundings to bfloat16."""
-    hidden = inputs["hidden_states"].shape[1]
+    """The absolute sum of the terms w2 h. Where what float32 loses of gate and up decides which
+    bfloat16 an h is rounded to, both may be right: the term counts as so much more."""
+    hidden, inner = inputs["hidden_states"].shape[1], inputs["w2"].shape[2]
+    band = _roundings(inputs["topk_ids"].shape[1] * inner)
     out = torch.zeros_like(inputs["hidden_states"], dtype=torch.float64)
     for tokens, weights, x, w13, w2 in _experts(inputs):
         gate, up = (x @ w13.T).chunk(2, dim=1)
-        off = (32 + 4 * math.sqrt(hidden)) * ULP * (x.abs() @ w13.abs().T) + FLUSHED * hidden
+        off = _roundings(hidden) * (x.abs() @ w13.abs().T) + FLUSHED * hidden
         of_gate, of_up = off.chunk(2, dim=1)
-        act = torch.nn.functional.silu(gate).abs()
-        moved = STEEPEST * of_gate * (up.abs() + of_up) + of_up * act
-        sizes = act * up.abs() + OF_H * moved + FLUSHED
+        act = torch.nn.functional.silu(gate)
+        # A fast exponential of x errs by some ulps and |x| more.
+        of_act = STEEPEST * of_gate + (16 + 4 * gate.abs()) * ULP * act.abs()
+        moved = of_act * (up.abs() + of_up) + of_up * act.abs() + FLUSHED
+        low, high = ((act * up + by).bfloat16().double() for by in (-moved, moved))
+        sizes = torch.maximum(low.abs(), high.abs()) + (high - low) / band + FLUSHED
         out.index_add_(0, tokens, weights[:, None] * (sizes @ w2.abs().T) + FLUSHED)
     return {"out": out}
+
+
+def _roundings(summands: int) -> float:
+    """What float32 loses of a sum of so many terms, relative to their absolute sum: the default
+    band of [precision]."""
+    return (32 + 4 * math.sqrt(summands)) * ULP
 
 
 def _experts(inputs: dict[str, Any]) -> Iterator[tuple[torch.Tensor, ...]]:

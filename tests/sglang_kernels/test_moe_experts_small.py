@@ -1,4 +1,4 @@
-"""The task moe_experts_small: gate and up are the halves of w13, h is rounded, results are weighted;
+"""The task moe_experts_small: gate and up are halves of w13, h is rounded, results are weighted;
 its script is what its files say, and its timed cases are those that are served."""
 
 from __future__ import annotations
@@ -60,7 +60,16 @@ def test_results_of_experts_are_weighted_and_terms_are_absolute() -> None:
     inputs = call([1.0, 1.0], [1.0, -1.0], [0.75, 0.25])
     h = float(torch.tensor(0.7310585786300049).bfloat16())
     assert REFERENCE.reference(inputs)["out"][0].tolist() == [0.5 * h] * 8
-    assert REFERENCE.terms(inputs)["out"][0].tolist() == pytest.approx([h] * 8, rel=0.05)
+    assert REFERENCE.terms(inputs)["out"][0].tolist() == pytest.approx([h] * 8, rel=1e-6)
+
+
+def test_an_h_at_a_midpoint_may_be_either_neighbour() -> None:
+    """silu(64) is 64 in float32, and the product with up in the middle of two bfloat16."""
+    inputs = call([64.0], [1.0], [1.0])
+    inputs["w13"][0, 8, 1] = 2.0**-8
+    inputs["hidden_states"][0, 1] = 1.0
+    band = (32 + 4 * 8**0.5) * 2.0**-24
+    assert REFERENCE.terms(inputs)["out"][0, 0] * band == pytest.approx(0.5, rel=0.01)
 
 
 def test_further_experts_hold_other_weights() -> None:
