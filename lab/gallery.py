@@ -7,9 +7,9 @@ takes screenshots of a report. This needs tmux and, for the report, Chromium and
 
 from __future__ import annotations
 
-import lzma
 import argparse
 import io
+import lzma
 import os
 import shlex
 import shutil

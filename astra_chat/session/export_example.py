@@ -76,6 +76,10 @@ def _values(index: Index, shape: tuple[int, ...], low: int, high: int) -> str:
         case "slots":
             distinct = f"torch.randperm({high - low}, generator=generator)[:{count}]"
             return f"({low} + {distinct}).reshape({shape})"
+        case "distinct":
+            rows, width = count // max(1, shape[-1]), shape[-1]
+            keys = f"torch.rand(({rows}, {high - low}), generator=generator)"
+            return f"({low} + {keys}.argsort(-1)[:, :{width}]).reshape({shape})"
         case "permutation":
             return f"({low} + torch.rand({shape}, generator=generator).argsort(-1))"
 

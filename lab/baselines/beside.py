@@ -30,6 +30,7 @@ from lab.baselines.streaming import (
     streamed_bytes,
     streaming_source,
     streams,
+    sweep_source,
 )
 from lab.baselines.torch_rivals import IN_TORCH, TorchRival, timed_beside_torch
 
@@ -39,7 +40,7 @@ FAILURE_CHARACTERS = 400
 LIKELY = (
     *("triton", "triton-pdl", "cute", "cute-pdl", "jit", "jit-pdl"),
     *("headers", "headers-pdl", "library", "torch-linear", "torch-mm", "torch-native"),
-    *("torch-router", "torch-sdpa"),
+    *("torch-router", "torch-sdpa", "torch-fused-moe"),
 )
 """Kernels of today, those first that engines launch first."""
 
@@ -119,6 +120,8 @@ class Beside:
                 yield Pair(torch_side(task, rival), own, task.bench)
         mine = best or ours
         yield Pair(empty_side(task), mine, task.bench, "empty")
+        if sweep := sweep_side(task):
+            yield Pair(sweep, mine, task.bench, "empty")
         if not streams(task):
             return
         l2_bytes = spec(self._device.spec).l2_bytes
@@ -301,6 +304,19 @@ def empty_side(task: Task) -> Side:
         name="empty",
         tier="empty",
         what="one launch of a kernel that does nothing",
+        content=candidate_id(source),
+    )
+    return Side(kernel, source, task, precise=False)
+
+
+def sweep_side(task: Task) -> Side | None:
+    """A read of what a call must read, of tasks whose data says what that is."""
+    if (source := sweep_source(task)) is None:
+        return None
+    kernel = Kernel(
+        name="sweep",
+        tier="sweep",
+        what="a read of what the call needs, once, and nothing computed",
         content=candidate_id(source),
     )
     return Side(kernel, source, task, precise=False)

@@ -10,7 +10,7 @@ from astra_chat.tools.types import MeasuredTime, candidate_id
 from astra_vgpu.ground.errors import BadInput
 from lab.baselines.evidence import Comparison, Evidence
 
-FLOORS = ("streaming", "empty")
+FLOORS = ("streaming", "empty", "sweep")
 ALIKE = 0.05
 """How near the streaming kernel's bytes must be to the contract's least, to compare their times."""
 WITHIN = 0.05

@@ -17,7 +17,8 @@ class Kernel(Value):
 
     name: str
     """sglang, paper: the task's tiers; best: the script's last; winner: a live run's; library,
-    headers, jit, triton, cute, also with -pdl: another's; empty; streaming THREADSxVECTORS."""
+    headers, jit, triton, cute, also with -pdl: another's; empty; sweep; streaming
+    THREADSxVECTORS."""
     tier: str
     what: str
     content: str

@@ -4,13 +4,17 @@ Every large argument is cut into pieces about as long as the smallest of them; o
 argument indexes as many rows count as there are indices. A thread loads the same 16-byte vector of
 every piece that the contract reads and stores one to every piece that it writes. Nothing is
 computed and no row has an end, so a kernel of the contract is not expected to be faster at sizes
-that memory bounds.
+that memory bounds. Where the contract only reads what is large, loads are volatile: without a use
+the assembler would leave them out.
+
+Where the data says what must be read, a sweep in launchers/ reads just that.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from astra_chat.tools.build.cpp_expressions import cpp
 from astra_chat.tools.task.expressions import evaluate
@@ -18,6 +22,7 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.task.launcher import dtype_parameter, prototype
 from astra_chat.tools.types import DTYPE_CODES, DTYPES, ITEM_BYTES, Case
 
+LAUNCHERS = Path(__file__).with_name("launchers")
 SMALL = 16
 """Arguments so many times smaller than the largest are left out."""
 NEAR = (0.9, 1.1)
@@ -75,7 +80,14 @@ def streaming_source(task: Task, variant: Variant) -> str:
         body="\n".join(lines),
         name=task.name,
         cs=".cs" if variant.evict_first else "",
+        volatile="" if any(arg.written for arg, _ in _pieces(task)) else ".volatile",
     )
+
+
+def sweep_source(task: Task) -> str | None:
+    """A .cu file that reads what a call must read, where the data says what that is."""
+    path = LAUNCHERS / f"{task.name}.sweep.cu"
+    return path.read_text() if path.is_file() else None
 
 
 def empty_source(task: Task) -> str:
@@ -187,7 +199,7 @@ struct Pieces {{
 // Volatile: no load is left out or moved behind a store.
 __device__ __forceinline__ uint4 load(const uint4* address) {{
   uint4 value;
-  asm volatile("ld.global.v4.u32 {{%0, %1, %2, %3}}, [%4];"
+  asm volatile("ld{volatile}.global.v4.u32 {{%0, %1, %2, %3}}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(address));
   return value;
 }}

@@ -9,6 +9,8 @@ compared with the task's reference.py, by the task's tolerance.
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib
 import json
 import math
 import statistics
@@ -30,6 +32,7 @@ COLD_BYTES = 400 * 2**20
 MOST_SETS, LEAST_CALLS = 512, 64
 BLOCKS = 15
 EVENT_CALLS = 51
+FUSED_EXPERTS = "sglang.srt.layers.moe.moe_runner.triton_utils.fused_moe"
 Tensors = dict[str, torch.Tensor]
 Values = Mapping[str, float]
 """Dims and scalars of a call, by name."""
@@ -96,6 +99,29 @@ def paged_sdpa(at: Tensors, values: Values) -> Tensors:
     return {"out": out[:, :, 0]}
 
 
+def experts(at: Tensors, values: Values) -> Tensors:
+    """SGLang's Triton fused_moe with all that it launches, in place, where SGLang is installed. On
+    a CPU its definition, operator by operator."""
+    x, ids = at["hidden_states"], at["topk_ids"]
+    if x.is_cuda:
+        found = fused_experts()
+        found(x, at["w13"], at["w2"], at["topk_weights"], ids, inplace=True, filter_expert=False)
+        return {"out": x}
+    gate, up = torch.einsum("th,tkjh->tkj", x.float(), at["w13"][ids.long()].float()).chunk(2, -1)
+    h = (torch.nn.functional.silu(gate) * up).to(x.dtype).float()
+    results = torch.einsum("tkj,tkhj->tkh", h, at["w2"][ids.long()].float())
+    return {"out": torch.einsum("tk,tkh->th", at["topk_weights"], results).to(x.dtype)}
+
+
+@functools.cache
+def fused_experts() -> Callable[..., object]:
+    """SGLang's function; it reads the arguments of a server, which are the usual ones here."""
+    arguments = importlib.import_module("sglang.srt.server_args")
+    arguments.set_global_server_args_for_scheduler(arguments.ServerArgs(model_path="dummy"))
+    found: Callable[..., object] = importlib.import_module(FUSED_EXPERTS).fused_experts_impl
+    return found
+
+
 Operator = Callable[[Tensors, Values], Tensors]
 OPERATORS: dict[str, Operator] = {
     "torch-mm": gemv_mm,
@@ -103,6 +129,7 @@ OPERATORS: dict[str, Operator] = {
     "torch-native": norm_native,
     "torch-router": router,
     "torch-sdpa": paged_sdpa,
+    "torch-fused-moe": experts,
 }
 
 

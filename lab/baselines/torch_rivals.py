@@ -57,6 +57,9 @@ IN_TORCH: Mapping[str, tuple[TorchRival, ...]] = {
     "gqa_paged_decode": (
         TorchRival("torch-sdpa", "pages gathered, then scaled_dot_product_attention"),
     ),
+    "moe_experts_small": (
+        TorchRival("torch-fused-moe", "SGLang's Triton fused_moe, tuned where SGLang has a file"),
+    ),
 }
 """Operators by task. In batch-invariant mode SGLang replaces the mean of forward_native by a Triton
 kernel; here it is PyTorch's."""

@@ -59,6 +59,7 @@ SCRIPTED = (
     "gemv_bf16",
     "gqa_paged_decode",
     "qk_norm_rope_kv_append",
+    "moe_experts_small",
     "router_gate",
 )
 """Tasks without a live run yet: their folders hold their scripted run, and the archive does not."""

@@ -40,6 +40,9 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
     shape, share, draw = arg.shape_of(case), arg.index.none_share, _KINDS[arg.index.kind]
     rare = case.seed % 2**SEED_BITS > 2**USUAL_SEED_BITS
     may_meet = draw is _any and arg.index.kind != "lengths"
+    if draw is _distinct and (rare or case.values != "normal"):
+        few = int(torch.randint(CROWDED_IN, (1,), generator=generator)) == 0
+        draw = _one_set if few else draw
     if may_meet and (rare or case.values != "normal"):
         draw = _crowded if int(torch.randint(CROWDED_IN, (1,), generator=generator)) == 0 else draw
     if rare:
@@ -93,6 +96,18 @@ def _with_ends(
 def _permutation(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
     rows = [torch.randperm(shape[-1], generator=g) for _ in range(math.prod(shape[:-1]))]
     return low + torch.stack(rows).reshape(shape) if rows else torch.zeros(shape).long()
+
+
+def _distinct(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    rows = [torch.randperm(high - low, generator=g) for _ in range(math.prod(shape[:-1]))]
+    drawn = torch.stack(rows)[:, : shape[-1]] if rows else torch.zeros(0).long()
+    return low + drawn.reshape(shape)
+
+
+def _one_set(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    """Rows of the same numbers, each in an order of its own."""
+    some = torch.randperm(high - low, generator=g)[: shape[-1]]
+    return low + some[_permutation(g, shape, 0, shape[-1])]
 
 
 def _positions(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
@@ -170,6 +185,7 @@ _KINDS: dict[str, Draw] = {
     "any": _any,
     "sorted": _any,
     "permutation": _permutation,
+    "distinct": _distinct,
     "positions": _positions,
     "slots": _slots,
     "lengths": _any,

@@ -136,8 +136,8 @@ def _in_index(
     width = drawn.shape[-1] if drawn.ndim else 1
     places = rng.sample(range(len(flat)), min(len(numbers), len(flat)))
     for place, number in zip(_with_ends(places, len(flat)), numbers, strict=False):
-        if arg.index.kind in ("slots", "permutation"):
-            _swap(flat, place, number, width if arg.index.kind == "permutation" else len(flat))
+        if arg.index.kind in ("slots", "permutation", "distinct"):
+            _swap(flat, place, number, len(flat) if arg.index.kind == "slots" else width)
         else:
             flat[place] = number
     found = flat.reshape(drawn.shape)

@@ -22,10 +22,12 @@ class Index(Value):
     start: Extent = Field(default="0", validation_alias=AliasChoices("from", "start"))
     below: Extent
     """Every number from `start` to below this is legal."""
-    kind: Literal["any", "sorted", "permutation", "positions", "slots", "lengths"] = "any"
+    kind: Literal["any", "sorted", "permutation", "distinct", "positions", "slots", "lengths"] = (
+        "any"
+    )
     """sorted: each row ascends; permutation: each row holds every number of its length once, from
-    `start` on; positions: each row is of runs that count up; slots: no number twice; lengths: how
-    many entries of each row of another argument count."""
+    `start` on; distinct: no number twice in a row; positions: each row is of runs that count up;
+    slots: no number twice; lengths: how many entries of each row of another argument count."""
     none: int | None = None
     """What stands for "no entry"."""
     none_share: float = Field(default=0.25, gt=0, lt=1)

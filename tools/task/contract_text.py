@@ -16,6 +16,7 @@ INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
+    "distinct": ", no number twice in a row; in some checks all rows hold the same numbers",
     "positions": ", in runs of consecutive numbers",
     "slots": ", no number twice",
     "lengths": ", lengths: in some checks all are minimal or all maximal, or only one is long",

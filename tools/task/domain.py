@@ -227,7 +227,7 @@ class Domain(Value):
                 yield (field,), what
                 return
         (low, high), shape = index.bounds(names), arg.shape_of(case)
-        needed = {"permutation": shape[-1], "slots": math.prod(shape)}
+        needed = {"permutation": shape[-1], "distinct": shape[-1], "slots": math.prod(shape)}
         least = needed.get(index.kind, 1 if math.prod(shape) and index.none is None else 0)
         if high - low < least:
             found = f"{high - low} numbers from {low} to below {high}"

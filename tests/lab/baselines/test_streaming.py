@@ -21,17 +21,21 @@ from lab.baselines.streaming import (
     streamed_bytes,
     streaming_source,
     streams,
+    sweep_source,
 )
 from tests.contracts.planted import contract
 
 BOUND_BY_LATENCY = {"moe_align_block_size"}
 """Tasks that move next to nothing: what their tables could hold, they do not touch."""
+BY_DATA = {"moe_experts_small"}
+"""Tasks whose data says what must be read; a sweep reads it."""
 
 
 @pytest.mark.parametrize("name", task_names())
 def test_it_moves_nearly_what_the_contract_must(name: str) -> None:
     task = find_task(name)
-    assert streams(task) == (name not in BOUND_BY_LATENCY)
+    assert streams(task) == (name not in BOUND_BY_LATENCY | BY_DATA)
+    assert (sweep_source(task) is not None) == (name in BY_DATA)
     sources = [streaming_source(task, variant) for variant in VARIANTS]
     assert len(set(sources)) == len(VARIANTS)
 

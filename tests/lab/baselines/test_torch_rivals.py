@@ -35,6 +35,7 @@ SMALL = {
     "max_pages": 3,
     "other_pages": 2,
     "spread": 40,
+    "intermediate": 64,
 }
 
 

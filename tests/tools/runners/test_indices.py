@@ -30,7 +30,10 @@ def drawn(
     return found.long()
 
 
-@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots", "lengths"])
+KINDS = ["any", "sorted", "permutation", "distinct", "positions", "slots", "lengths"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_legal(kind: str) -> None:
     seen = set[int]()
     for seed in range(40):
@@ -42,6 +45,8 @@ def test_every_kind_is_legal(kind: str) -> None:
             assert all(row == sorted(row) for row in rows)
         if kind == "permutation":
             assert all(sorted(row) == list(range(7, 7 + COLUMNS)) for row in rows)
+        if kind == "distinct":
+            assert all(len(set(row)) == COLUMNS for row in rows)
         if kind == "slots":
             assert len(found.unique()) == ROWS * COLUMNS
         if kind == "positions":
@@ -62,6 +67,16 @@ def test_ends_are_met_and_places_are_crowded_but_not_while_timed(kind: str) -> N
     assert all(any(len(one.unique()) <= 5 for one in many) for many in (others, far))
 
 
+def test_rows_of_distinct_numbers_may_share_all_of_them_but_not_while_timed() -> None:
+    timed, others = (
+        [drawn(seed, below=1000, kind="distinct", **more) for seed in range(30)]
+        for more in ({}, {"values": "special"})
+    )
+    assert all(len(one.unique()) > COLUMNS for one in timed)
+    assert any(len(one.unique()) == COLUMNS for one in others)
+    assert all(len(set(row)) == COLUMNS for one in others for row in one.tolist())
+
+
 def test_no_entry_has_its_share() -> None:
     found = drawn(1, below=1000, kind="slots", none=-1, none_share=0.5)
     share = float((found == -1).float().mean())
@@ -75,7 +90,7 @@ def test_slots_of_a_long_range() -> None:
     assert len(found.unique()) == ROWS * COLUMNS and int(found.max()) > SHUFFLED
 
 
-@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots"])
+@pytest.mark.parametrize("kind", KINDS[:-1])
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (3, 0), (1,), (1, 1)])
 def test_few_or_no_entries(kind: str, shape: tuple[int, ...]) -> None:
     assert drawn(0, shape, below=9, kind=kind).shape == shape

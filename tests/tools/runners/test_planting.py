@@ -95,7 +95,9 @@ def test_an_argument_without_a_domain_holds_only_what_lies_between_the_drawn() -
     assert torch.equal(kept, codes), "zeros and ones are codes"
 
 
-@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots", "lengths"])
+@pytest.mark.parametrize(
+    "kind", ["any", "sorted", "permutation", "distinct", "positions", "slots", "lengths"]
+)
 def test_an_index_stays_of_its_kind(kind: str) -> None:
     args = tuple(
         arg.model_copy(update={"index": arg.index.model_copy(update={"kind": kind})})
@@ -113,10 +115,12 @@ def test_an_index_stays_of_its_kind(kind: str) -> None:
         "max_position": 50,
     }
     case = Case(dims=dims, dtype="float32", planted={"positions": (31.0, 7.0)})
-    drawn = torch.arange(40) if kind in ("permutation", "slots") else torch.full((40,), 20)
+    drawn = (
+        torch.arange(40) if kind in ("permutation", "distinct", "slots") else torch.full((40,), 20)
+    )
     found = planted(task, case, {"positions": drawn})["positions"].tolist()
     assert {31, 7} <= set(found)
-    if kind in ("permutation", "slots"):
+    if kind in ("permutation", "distinct", "slots"):
         assert sorted(found) == list(range(40))
     if kind == "sorted":
         assert found == sorted(found)
