@@ -21,8 +21,8 @@ from astra_chat.tools.new.draft import (
     variables_of,
 )
 from astra_chat.tools.new.triton_baseline import TritonParameter, baseline, constants_of
-from astra_chat.tools.new.triton_compile import is_jit
 from astra_chat.tools.new.triton_launch import TritonLaunch
+from astra_chat.tools.triton.compile import is_jit
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput
 
