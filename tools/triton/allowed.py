@@ -30,8 +30,8 @@ LIBDEVICE = frozenset(
     abs acos asin atan atan2 cbrt ceil copysign cos cosh div_rn div_rz erf erfc exp exp10 exp2
     expm1 fast_cosf fast_dividef fast_exp10f fast_expf fast_log10f fast_log2f fast_logf fast_powf
     fast_sinf fast_tanf fast_tanhf ffs float2half_rn floor fma fmod hypot isfinited isinf isnan
-    ldexp llrint log log10 log1p log2 logb max min mul24 nearbyint popc pow rcp64h rcp_rn rint round rsqrt
-    rsqrt_rn sin sinh sqrt sqrt_rn tan tanh trunc
+    ldexp llrint log log10 log1p log2 logb max min mul24 nearbyint popc pow rcp64h rcp_rn rint
+    round rsqrt rsqrt_rn sin sinh sqrt sqrt_rn tan tanh trunc
     """.split()
 )
 """As libdevice.NAME."""
