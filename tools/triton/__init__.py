@@ -10,6 +10,5 @@ variants      what is compiled: element types and constants of every launch
 translated    the CUDA text: Triton's machine code and the launcher in C++
 compile       PTX of a Triton kernel, by Triton in a process of its own
 child         that process
-float_stores  stores of floats in such PTX, with their type
 ptx           Triton's PTX as a CUDA kernel with one asm statement
 """

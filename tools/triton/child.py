@@ -21,7 +21,6 @@ MOST_CHARACTERS = 4000
 def main() -> None:
     folder = Path(sys.argv[1])
     os.environ.update(TRITON_CACHE_DIR=str(folder / "cache"), TRITON_HOME=str(folder))
-    os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # as nvcc has it, whatever a version's default
     asked = json.loads((folder / "request").read_text())
     module = _module(folder / "kernels.py")
     _stop_at_ptx()

@@ -125,14 +125,20 @@ def compiled(source: str, kernel: str, variants: Sequence[Variant]) -> list[Comp
 
 
 def compiled_each(
-    text: str, asked: Sequence[tuple[str, Variant]], arch: int = ARCH, stop: Stop | None = None
+    text: str,
+    asked: Sequence[tuple[str, Variant]],
+    *,
+    arch: int = ARCH,
+    fusion: bool = True,
+    stop: Stop | None = None,
 ) -> list[Compiled]:
     """Each variant of the @triton.jit function of that name in `text`, which is executed in the
     sandbox; from the cache where the same was asked before. `arch`: compute capability times 10.
+    `fusion`: whether products and sums are fused where nobody asks for it.
 
     Raises NotCompiled, MissingDependency without Triton, StepTimeout and Cancelled.
     """
-    wanted = [{"kernel": name, **_asked(variant)} for name, variant in asked]
+    wanted = [{"kernel": name, **_asked(variant, fusion)} for name, variant in asked]
     key = sha256_of("\0".join([require_triton(), text, str(arch), json.dumps(wanted)]))[:32]
     folder = cache_folder("triton")
     final = folder / key
@@ -192,9 +198,9 @@ def _read(content: bytes, count: int) -> list[_Answer]:
     return made
 
 
-def _asked(variant: Variant) -> dict[str, object]:
+def _asked(variant: Variant, fusion: bool) -> dict[str, object]:
     asked = asdict(variant)
-    options = {"num_warps": asked.pop("warps")}
+    options = {"num_warps": asked.pop("warps"), "enable_fp_fusion": fusion}
     if stages := asked.pop("stages"):
         options["num_stages"] = stages
     return {**asked, "options": options}

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.triton.float_stores import with_float_stores
 from astra_vgpu.ground.errors import BadInput
 
 SHARED = "global_smem"
@@ -74,7 +73,7 @@ def entry_of(ptx: str, given: int) -> PtxEntry:
             )
     lines = [" ".join(line.split()) for line in body.splitlines()]
     lines = [line for line in lines if line and not _DROPPED.match(line)]
-    lines = with_float_stores(_without_idle_labels(lines))
+    lines = _without_idle_labels(lines)
     lines = [_own_registers(line) for line in lines]
     lines = [_with_operands(line, name, given) for line in lines]
     uses = any(SHARED in line for line in lines)

@@ -1,5 +1,8 @@
 """A Triton candidate as CUDA text: Triton's machine code of each kernel, and the launcher in C++.
 
+Products and sums are not fused unless the kernel says tl.fma, as by default from Triton 3.10 on:
+lanes that compute the same sum then have the same bits, and may store them to one place.
+
 The text is guarded, built, recorded, audited and checked as any CUDA candidate's: what Triton's
 process answers is no more trusted than what an author writes. The launcher chooses among compiled
 variants by dtype, by constants, and by whether addresses and integers are multiples of 16, as
@@ -168,7 +171,7 @@ class _Compiler:
 
     def _made(self, launch: Launch, variants: Sequence[Variant]) -> list[_Kernel]:
         asked = [(launch.kernel.name, variant) for variant in variants]
-        answers = compiled_each(self.source, asked, self.arch, self.stop)
+        answers = compiled_each(self.source, asked, arch=self.arch, fusion=False, stop=self.stop)
         made = []
         for variant, one in zip(variants, answers, strict=True):
             entry = entry_of(one.ptx, len(variant.given))
