@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter, parameters
-from astra_chat.tools.triton.expressions import Kind, Names, NotAllowed, common_kind, kind_of
+from astra_chat.tools.triton.expressions import Kind, Names, NotAllowed, kind_of
 
 WARPS, STAGES = "num_warps", "num_stages"
 MOST_STATEMENTS = 200
@@ -168,7 +168,7 @@ class _Reader:
         kind = kind_of(value, self.names)
         if kind not in ("int", "float", "bool"):
             raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {kind} cannot be assigned to a name")
-        if name in self.grids or common_kind(node, kinds.get(name, kind), kind) != kind:
+        if name in self.grids or kinds.get(name, kind) != kind:
             raise NotAllowed(node, f"{name}: it has another type before")
         kinds[name] = kind
         self.names = Names(kinds, self.names.dtypes, self.names.codes)

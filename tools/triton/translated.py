@@ -12,6 +12,7 @@ Triton's own does; it does so in the recorder, with the addresses of the plan.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ from astra_chat.tools.triton.launcher import (
 from astra_chat.tools.triton.ptx import SHARED, PtxEntry, asm_statement, entry_of
 from astra_chat.tools.triton.values import Value
 from astra_chat.tools.triton.variants import Compiling, compilations
+from astra_chat.tools.types import C_TYPES as C_TYPES_OF
 from astra_chat.tools.types import DTYPE_CODES, BuildFailed, Device, Finding, Refused, TimedOut
 from astra_vgpu.ground.errors import BadInput
 
@@ -141,6 +143,10 @@ class _Chosen:
     by_16: _Kernel
     any: _Kernel
 
+    def is_by_16(self, kernel: _Kernel) -> bool:
+        """Whether a kernel of it is for multiples of 16 only."""
+        return kernel != self.any
+
 
 @dataclass(frozen=True)
 class _Compiler:
@@ -198,6 +204,8 @@ class _Text:
     compiler: _Compiler
     names: dict[_Kernel, str] = field(default_factory=dict)
     """Each kernel that is written, once."""
+    templates: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    """Types of the parameters of each template's kernels, and kinds of its own."""
 
     def __post_init__(self) -> None:
         self.cpp = Cpp(task_names(self.task), {name: 0 for _, name in parameters(self.task)})
@@ -219,11 +227,15 @@ class _Text:
                 "// Triton's machine code of a Triton candidate, and its launcher in C++.",
                 "#include <algorithm>",
                 "#include <cstdint>",
+                "#include <cuda_bf16.h>",
+                "#include <cuda_fp16.h>",
+                "#include <cuda_fp8.h>",
                 "#include <cuda_runtime.h>",
                 "",
                 *([declared] if shared else []),
                 "namespace {",
                 "",
+                *(line for name, form in self.templates.items() for line in _template(name, form)),
                 *(line for kernel, name in self.names.items() for line in _defined(kernel, name)),
                 HELPERS,
                 LAUNCH,
@@ -330,13 +342,20 @@ class _Text:
         yield from head(f"{margin}status = launch", words, ";")
 
     def _name(self, launch: Launch, one: _Chosen, kernel: _Kernel) -> str:
+        """The kernel as a specialization of a template: dtypes, whole constants, warps, and if it
+        is for multiples of 16. The search for calls of a kernel reads them (check/kernels.py)."""
         if kernel not in self.names:
-            numbers = [value for value in one.compiling.constants.values() if type(value) is int]
-            words = [launch.kernel.name, *one.compiling.types.values(), *map(str, numbers)]
-            words += ["by_16"] if kernel is one.by_16 and one.by_16 != one.any else []
-            name = re.sub(r"\W", "m", "_".join(words))[:120]
-            taken = set(self.names.values())
-            self.names[kernel] = name if name not in taken else f"{name}_{len(taken)}"
+            numbers = [v for v in one.compiling.constants.values() if isinstance(v, int)]
+            words = [C_TYPES_OF[dtype] for dtype in one.compiling.types.values()]
+            words += [literal(value) for value in [*numbers, kernel.warps, one.is_by_16(kernel)]]
+            for index in itertools.count():
+                template = launch.kernel.name + (f"_{index}" if index else "")
+                form = (kernel.types, tuple(map(_parameter, words)))
+                name = f"{template}<{', '.join(words)}>"
+                if self.templates.setdefault(template, form) == form:
+                    if name not in self.names.values():
+                        break
+            self.names[kernel] = name
         return self.names[kernel]
 
 
@@ -351,9 +370,22 @@ def _declare(statements: Sequence[Statement], kinds: dict[str, Kind], grids: lis
             grids.append(one.name)
 
 
+def _parameter(argument: str) -> str:
+    """Kind of a template's parameter, by an argument of it."""
+    if argument in ("true", "false"):
+        return "bool"
+    return "int" if argument.lstrip("-").isdecimal() else "typename"
+
+
+def _template(name: str, form: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+    types, kinds = form
+    return [f"template <{', '.join(kinds)}>", *head(f"__global__ void {name}", types, ";"), ""]
+
+
 def _defined(kernel: _Kernel, name: str) -> list[str]:
     declared = [f"{kind} a{index}" for index, kind in enumerate(kernel.types)]
     return [
+        "template <>",
         f"__global__ void __launch_bounds__({32 * kernel.warps})",
         *head(name, declared, " {"),
         *asm_statement(kernel.entry, [f"a{index}" for index in range(len(declared))], "  "),

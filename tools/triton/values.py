@@ -11,6 +11,7 @@ from typing import Any
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton.expressions import DTYPE_NAMES, Names, NotAllowed, function_of
+from astra_chat.tools.types import DTypeName
 
 Value = int | float | bool | str | None
 Range = tuple[float, float]
@@ -68,7 +69,7 @@ class Point:
     """Part of the domain: element types, and values and ranges that are chosen there."""
 
     names: Names
-    types: Mapping[str, str]
+    types: Mapping[str, DTypeName]
     """Dtype of each type variable."""
     ranges: Mapping[str, Range]
     chosen: Mapping[str, Value]

@@ -27,6 +27,7 @@ from astra_chat.tools.triton.launcher import (
     task_names,
 )
 from astra_chat.tools.triton.values import Point, Value, domain, points
+from astra_chat.tools.types import DTypeName
 
 MOST_WAYS, MOST_NODES, MOST_VARIANTS = 256, 20_000, 128
 NARROW = 2**31 - 1
@@ -49,7 +50,7 @@ class _Reached:
 class Compiling:
     """One compilation of a launch's kernel, and when it is taken."""
 
-    types: Mapping[str, str]
+    types: Mapping[str, DTypeName]
     """Dtype of each type variable."""
     constants: Mapping[str, Value]
     """Values of the kernel's constants."""
