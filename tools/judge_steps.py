@@ -117,7 +117,7 @@ class Builder:
         """The source; of one in Triton its CUDA text, which the guard let pass as well."""
         if not is_triton(source):
             return source
-        text = translated(source, self._task, self._device, self._stop)
+        text = translated(source, self._task, self._device.arch, self._stop)
         if not isinstance(text, str):
             return text
         findings = guard(text, self._task, self.baseline, MOST_BYTES)

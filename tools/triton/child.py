@@ -61,9 +61,15 @@ def _compiled(kernel: Any, variant: dict[str, Any], arch: int) -> dict[str, Any]
             source, target=GPUTarget("cuda", arch, WARP), options=variant["options"]
         )
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {str(error).strip()}"[-MOST_CHARACTERS:]}
+        return {"error": _words(error)[-MOST_CHARACTERS:]}
     scratch = made.metadata.global_scratch_size
     return {"ptx": made.asm["ptx"], "shared_bytes": made.metadata.shared, "scratch_bytes": scratch}
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, and below it the errors that led to it."""
+    words = f"{type(error).__name__}: {str(error).strip()}"
+    return f"{words}\n{_words(error.__cause__)}" if error.__cause__ else words
 
 
 if __name__ == "__main__":

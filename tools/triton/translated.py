@@ -22,7 +22,7 @@ from astra_chat.tools.policy.source_guard import in_short
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
-from astra_chat.tools.triton.candidate import TritonSource, read_source
+from astra_chat.tools.triton.candidate import TritonSource, is_triton, read_source
 from astra_chat.tools.triton.compile import TIMEOUT_S, NotCompiled, Variant, compiled_each
 from astra_chat.tools.triton.expressions import (
     C_TYPES,
@@ -46,7 +46,14 @@ from astra_chat.tools.triton.ptx import SHARED, PtxEntry, asm_statement, entry_o
 from astra_chat.tools.triton.values import Value
 from astra_chat.tools.triton.variants import Compiling, compilations
 from astra_chat.tools.types import C_TYPES as C_TYPES_OF
-from astra_chat.tools.types import DTYPE_CODES, BuildFailed, Device, Finding, Refused, TimedOut
+from astra_chat.tools.types import (
+    DTYPE_CODES,
+    BuildFailed,
+    Finding,
+    Refused,
+    TimedOut,
+    candidate_id,
+)
 from astra_vgpu.ground.errors import BadInput
 
 MOST_BYTES = 2**20 + 2**19
@@ -97,8 +104,25 @@ def _asked(
         return (Finding(line=error.line, what=str(error)),)
 
 
+def cuda_source(source: str, task: Task, arch: str) -> str:
+    """The source; of a Triton candidate its CUDA text. Raises BadInput where it has none,
+    MissingDependency without Triton, and Cancelled."""
+    if not is_triton(source):
+        return source
+    text = translated(source, task, arch)
+    if isinstance(text, str):
+        return text
+    raise BadInput(f"candidate {candidate_id(source)}: {_reason(text)}")
+
+
+def _reason(found: Refused | BuildFailed | TimedOut) -> str:
+    if isinstance(found, Refused):
+        return "; ".join(f"line {one.line}: {one.what}" for one in found.findings)
+    return found.log if isinstance(found, BuildFailed) else "Triton took too long to compile it"
+
+
 def translated(
-    source: str, task: Task, device: Device, stop: Stop | None = None
+    source: str, task: Task, arch: str, stop: Stop | None = None
 ) -> str | Refused | BuildFailed | TimedOut:
     """CUDA text of a Triton candidate. Raises MissingDependency without Triton, and Cancelled."""
     found = _asked(source, task)
@@ -107,15 +131,15 @@ def translated(
     read, asked = found
     text = _kernels_only(source, read.lines)
     try:
-        return _Text(task, read, asked, _Compiler(text, _arch(device), stop or Stop())).text()
+        return _Text(task, read, asked, _Compiler(text, _number(arch), stop or Stop())).text()
     except (NotCompiled, BadInput) as error:
         return BuildFailed(log=f"Triton cannot compile it: {error}")
     except StepTimeout:
         return TimedOut(step="build", limit_s=TIMEOUT_S)
 
 
-def _arch(device: Device) -> int:
-    return int(re.sub(r"\D", "", device.arch))
+def _number(arch: str) -> int:
+    return int(re.sub(r"\D", "", arch))
 
 
 def _kernels_only(source: str, launcher: frozenset[int]) -> str:

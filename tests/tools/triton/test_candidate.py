@@ -80,7 +80,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         (WARPS, "num_warps=3", "num_warps=3: it must be one of"),
         (WARPS, "num_ctas=2", "num_ctas: rmsnorm_kernel takes"),
         (WARPS, "num_warps=tokens", "it has too many values"),
-        (LAUNCH, "    if h > 8:\n        w = 4\n    x = w\n" + LAUNCH, "w has no value on some way"),
+        (LAUNCH, "    if h > 8:\n        w = 4\n    x = w\n" + LAUNCH, "no value on some way"),
         ("    BLOCK = max", "    BLOCK == max", "a launcher has assignments"),
         ("def rmsnorm(", "def rmsnorm(\n  (", "it is not valid Python"),
     ],
