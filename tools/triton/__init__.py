@@ -5,7 +5,6 @@ kernel_guard  what the body of a kernel may contain
 allowed       names of triton.language that a kernel may use
 expressions   arithmetic of the launcher: which of it is allowed, its types, its C++
 launcher      the launcher's statements
-values        ranges and possible values of such arithmetic over the contract's domain
 variants      what is compiled: element types and constants of every launch
 translated    the CUDA text: Triton's machine code and the launcher in C++
 compile       PTX of a Triton kernel, by Triton in a process of its own

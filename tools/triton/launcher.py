@@ -81,6 +81,8 @@ class Launch:
     """One to three axes, or the name that they are assigned to."""
     given: Mapping[str, ast.expr]
     """Value of each parameter of the kernel."""
+    kinds: Mapping[str, Kind]
+    """Of these values."""
     warps: ast.expr
     stages: ast.expr
 
@@ -204,7 +206,8 @@ class _Reader:
             if kind_of(options[option], self.names) != "int":
                 raise NotAllowed(call, f"{option} must be an integer")
         self.launches += 1
-        return Launch(kernel, call, axes, given, options[WARPS], options[STAGES])
+        kinds = {name: kind_of(value, self.names) for name, value in given.items()}
+        return Launch(kernel, call, axes, given, kinds, options[WARPS], options[STAGES])
 
     def _given(
         self, call: ast.Call, kernel: KernelHead, options: dict[str, ast.expr]

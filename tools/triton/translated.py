@@ -43,8 +43,7 @@ from astra_chat.tools.triton.launcher import (
     task_names,
 )
 from astra_chat.tools.triton.ptx import SHARED, PtxEntry, asm_statement, entry_of
-from astra_chat.tools.triton.values import Value
-from astra_chat.tools.triton.variants import Compiling, compilations
+from astra_chat.tools.triton.variants import Compiling, Value, compilations
 from astra_chat.tools.types import C_TYPES as C_TYPES_OF
 from astra_chat.tools.types import (
     DTYPE_CODES,

@@ -1,23 +1,27 @@
 """What Triton is asked to compile: for every launch its element types and constants.
 
-The launcher's ways are followed with names for values, so that each launch is known as arithmetic
-over the contract's dims. A constant must have few values over the contract's domain; every one is
-compiled, for every combination of dtypes. Of Triton's own specializations only multiples of 16 are
-made (translated.py): an integer that happens to be 1 is none. Integers have 32 bits where the
-contract's domain fits, else 64.
+The launcher's syntax tree is evaluated for many calls that the contract allows: all dtypes, and
+extents at the ends of the domain, powers of two and numbers that the launcher names, each with its
+neighbours. The constants that its launches have there are compiled. A call with any other constant
+is an error that the launcher returns. Of Triton's own specializations only multiples of 16 are made
+(translated.py): an integer that happens to be 1 is none. Integers have 32 bits where they fit in
+all these calls, else 64.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton.compile import TYPES, Variant
-from astra_chat.tools.triton.expressions import Names, NotAllowed, kind_of
+from astra_chat.tools.triton.expressions import DTYPE_NAMES, NotAllowed, function_of
 from astra_chat.tools.triton.launcher import (
     Assign,
     Branch,
@@ -26,24 +30,31 @@ from astra_chat.tools.triton.launcher import (
     Statement,
     task_names,
 )
-from astra_chat.tools.triton.values import Point, Value, domain, points
 from astra_chat.tools.types import DTypeName
 
-MOST_WAYS, MOST_NODES, MOST_VARIANTS = 256, 20_000, 128
-NARROW = 2**31 - 1
+Value = int | float | bool | str | None
+MOST_VARIANTS, MOST_CALLS, MOST_LISTED = 128, 6000, 64
+NARROW, WIDE, LARGEST = 2**31 - 1, 2**33, 2**256
 WARPS = (1, 2, 4, 8, 16, 32)
 
 
-@dataclass(frozen=True)
-class _Reached:
-    """A launch on one way through the launcher, in the contract's names."""
+def next_power_of_2(value: int) -> int:
+    """The smallest power of two that is at least `value`."""
+    return 1 << (value - 1).bit_length() if value > 0 else 0
 
-    launch: Launch
-    given: Mapping[str, ast.expr]
-    warps: ast.expr
-    stages: ast.expr
-    tests: tuple[tuple[ast.expr, bool], ...]
-    """Conditions of the way, and how each turned out."""
+
+_OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "cdiv": lambda a, b: -(-a // b),
+    "next_power_of_2": next_power_of_2,
+}
 
 
 @dataclass(frozen=True)
@@ -57,192 +68,202 @@ class Compiling:
     variant: Variant
 
 
+@dataclass
+class _Met:
+    """What was seen of a launch."""
+
+    constants: dict[tuple[object, ...], dict[str, DTypeName]] = field(default_factory=dict)
+    """Dtypes, constants, warps and stages as a key, with the dtypes by type variable."""
+    wide: set[str] = field(default_factory=set)
+    """Parameters that need 64 bits."""
+
+
 def compilations(statements: Sequence[Statement], task: Task) -> dict[Launch, list[Compiling]]:
     """All compilations of each launch that can be reached. Raises NotAllowed."""
-    names = task_names(task)
-    ways = _Ways(names)
-    ways.follow(tuple(statements), {}, ())
-    by_launch = dict[Launch, list[_Reached]]()
-    for one in ways.reached:
-        by_launch.setdefault(one.launch, []).append(one)
-    return {launch: _of_launch(launch, some, task, names) for launch, some in by_launch.items()}
+    met = dict[Launch, _Met]()
+    for types, names in _calls(task, statements):
+        try:
+            _follow(statements, dict(names), types, met)
+        except (ZeroDivisionError, OverflowError):
+            continue  # the launcher crashes, which its check finds
+    return {launch: _compilings(launch, one, task) for launch, one in met.items()}
 
 
-class _Ways:
-    """Follows every way through a launcher."""
-
-    def __init__(self, names: Names) -> None:
-        self.names, self.reached, self.count = names, list[_Reached](), 0
-
-    def follow(
-        self,
-        statements: tuple[Statement, ...],
-        bound: Mapping[str, ast.expr],
-        tests: tuple[tuple[ast.expr, bool], ...],
-    ) -> None:
-        for place, one in enumerate(statements):
-            rest = statements[place + 1 :]
-            match one:
-                case Assign(name=name, values=values, kind=kind):
-                    found = [self._in_dims(value, bound) for value in values]
-                    bound = {**bound, name: found[0] if kind else _grid(found)}
-                case Branch(test=test, then=then, otherwise=otherwise):
-                    known = self._in_dims(test, bound)
-                    for way, body in ((True, then), (False, otherwise)):
-                        self.follow((*body, *rest), bound, (*tests, (known, way)))
-                    return
-                case Return():
-                    break
-                case Launch():
-                    self._reach(one, bound, tests)
-        self.count += 1
-        if self.count > MOST_WAYS:
-            raise NotAllowed(ast.Pass(), f"the launcher has more than {MOST_WAYS} ways through it")
-
-    def _reach(
-        self,
-        launch: Launch,
-        bound: Mapping[str, ast.expr],
-        tests: tuple[tuple[ast.expr, bool], ...],
-    ) -> None:
-        given = {name: self._in_dims(value, bound) for name, value in launch.given.items()}
-        for axis in [ast.Name(launch.grid)] if isinstance(launch.grid, str) else launch.grid:
-            self._in_dims(ast.copy_location(axis, launch.node), bound)
-        warps, stages = (self._in_dims(one, bound) for one in (launch.warps, launch.stages))
-        self.reached.append(_Reached(launch, given, warps, stages, tests))
-
-    def _in_dims(self, node: ast.expr, bound: Mapping[str, ast.expr]) -> ast.expr:
-        size = 0
-        for inner in ast.walk(node):
-            size += 1
-            if isinstance(inner, ast.Name):
-                if inner.id in bound:
-                    size += getattr(bound[inner.id], "size", 1)
-                elif inner.id not in self.names.kinds and inner.id not in _MODULES:
-                    raise NotAllowed(inner, f"{inner.id} has no value on some way to this line")
-        if size > MOST_NODES:
-            raise NotAllowed(node, "the launcher's arithmetic is too long")
-        found: ast.expr = _Bound(bound).visit(copy.deepcopy(node))
-        found.size = size  # type: ignore[attr-defined]
-        return found
+def _follow(
+    statements: Sequence[Statement],
+    names: dict[str, Any],
+    types: dict[str, DTypeName],
+    met: dict[Launch, _Met],
+) -> bool:
+    """Whether the launcher goes on after these statements."""
+    for one in statements:
+        match one:
+            case Assign(name=name, values=values):
+                names[name], *_ = [_value(value, names) for value in values]
+            case Branch(test=test, then=then, otherwise=otherwise):
+                body = then if _value(test, names) else otherwise
+                if not _follow(body, names, types, met):
+                    return False
+            case Return():
+                return False
+            case Launch():
+                _note(one, names, types, met.setdefault(one, _Met()))
+    return True
 
 
-def _grid(axes: list[ast.expr]) -> ast.expr:
-    grid = ast.Tuple(axes)
-    grid.size = sum(getattr(axis, "size", 1) for axis in axes)  # type: ignore[attr-defined]
-    return grid
-
-
-_MODULES = ("triton", "tl", "min", "max")
-
-
-class _Bound(ast.NodeTransformer):
-    def __init__(self, bound: Mapping[str, ast.expr]) -> None:
-        self._bound = bound
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._bound.get(node.id, node)
-
-
-def _of_launch(
-    launch: Launch, some: Sequence[_Reached], task: Task, names: Names
-) -> list[Compiling]:
-    types = _argument_types(launch, some, task, names)
-    found = dict[str, Compiling]()
-    for one in some:
-        for compiling in _of_way(one, types, task, names):
-            found.setdefault(repr(compiling), compiling)
-            if len(found) > MOST_VARIANTS:
-                raise NotAllowed(
-                    launch.node,
-                    f"{launch.kernel.name}: its dtypes and constants give more than"
-                    f" {MOST_VARIANTS} kernels: let its constants have fewer values",
-                )
-    return list(found.values())
-
-
-def _of_way(
-    one: _Reached, types: Mapping[str, str], task: Task, names: Names
-) -> Iterator[Compiling]:
-    kernel = one.launch.kernel
-    selecting = {name: one.given[name] for name in kernel.parameters if name in kernel.constants}
-    options = {"num_warps": one.warps, "num_stages": one.stages}
-    for point in points(task, names, [*selecting.values(), *options.values()]):
-        if not all(way in (point.values(test) or {way}) for test, way in one.tests):
-            continue
-        each = {
-            name: sorted(_few(point, name, node, one), key=repr)
-            for name, node in {**selecting, **options}.items()
-        }
-        for values in itertools.product(*each.values()):
-            chosen = dict(zip(each, values, strict=True))
-            warps, stages = chosen.pop("num_warps"), chosen.pop("num_stages")
-            if warps not in WARPS:
-                raise NotAllowed(one.launch.node, f"num_warps={warps}: it must be one of {WARPS}")
-            if not isinstance(stages, int) or not 1 <= stages <= 16:
-                raise NotAllowed(one.launch.node, f"num_stages={stages}: it must be 1 to 16")
-            variant = _variant(one.launch, types, point, names, chosen, int(warps or 4), stages)
-            yield Compiling(dict(point.types), chosen, variant)
-
-
-def _few(point: Point, name: str, node: ast.expr, one: _Reached) -> frozenset[Value]:
-    found = point.values(node)
-    if found is None:
+def _note(launch: Launch, names: dict[str, Any], types: dict[str, DTypeName], met: _Met) -> None:
+    kernel = launch.kernel
+    for axis in [ast.Name(launch.grid)] if isinstance(launch.grid, str) else launch.grid:
+        _value(ast.copy_location(axis, launch.node), names)
+    given = {name: _value(value, names) for name, value in launch.given.items()}
+    constants = [given[name] for name in kernel.parameters if name in kernel.constants]
+    warps, stages = _value(launch.warps, names), _value(launch.stages, names)
+    if warps not in WARPS:
+        raise NotAllowed(launch.node, f"num_warps={warps}: it must be one of {WARPS}")
+    if not 1 <= stages <= 16:
+        raise NotAllowed(launch.node, f"num_stages={stages}: it must be 1 to 16")
+    key = (*types.values(), *constants, warps, stages)
+    met.constants.setdefault((repr(key), *key), types)
+    if len(met.constants) > MOST_VARIANTS:
         raise NotAllowed(
-            one.launch.node,
-            f"{name}={ast.unparse(node)[:60]}: it has too many values over the contract's dims; use"
-            " triton.next_power_of_2(...), or literals under if",
+            launch.node,
+            f"{kernel.name}: its constants have too many values over the contract's dims, more"
+            f" than {MOST_VARIANTS} kernels: use triton.next_power_of_2(...), or literals under if",
         )
+    met.wide.update(n for n, v in given.items() if isinstance(v, int) and abs(v) > NARROW)
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Value of an expression that `kind_of` allows. Raises NotAllowed."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            if name not in names:
+                raise NotAllowed(node, f"{name} has no value on some way to this line")
+            return names[name]
+        case ast.Attribute(value=ast.Name(id=name)):
+            return DTYPE_NAMES.get(ast.unparse(node)) or names[name]
+        case ast.UnaryOp() | ast.BinOp() | ast.BoolOp():
+            return _combined(node, names)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = [_value(one, names) for one in (left, *others)]
+            pairs = zip(sides, ops, sides[1:], strict=False)
+            return all(_OPERATIONS[type(op)](a, b) for a, op, b in pairs)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _value(body if _value(test, names) else orelse, names)
+        case ast.Call(args=given):
+            return _FUNCTIONS[str(function_of(node))](*(_value(one, names) for one in given))
+    raise AssertionError(ast.dump(node))
+
+
+def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.UnaryOp(op=op, operand=inner):
+            found = _value(inner, names)
+            return not found if isinstance(op, ast.Not) else -found
+        case ast.BoolOp(op=op, values=values):
+            pick = all if isinstance(op, ast.And) else any
+            return pick(_value(one, names) for one in values)
+        case ast.BinOp(left=left, op=operation, right=right):
+            found = _OPERATIONS[type(operation)](_value(left, names), _value(right, names))
+            if abs(found) > LARGEST:
+                raise NotAllowed(node, "the launcher's numbers are too large")
+            return found
+
+
+def _calls(
+    task: Task, statements: Sequence[Statement]
+) -> Iterator[tuple[dict[str, DTypeName], dict[str, Any]]]:
+    """Dtypes of the type variables, and what the launcher's parameters are; a tensor is its dtype,
+    or None."""
+    choosing, numbers = set[str](), set[int]()
+    for node in _choosing(statements):
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name):
+                choosing.add(inner.id)
+            elif isinstance(inner, ast.Constant) and isinstance(inner.value, int):
+                numbers.add(int(inner.value))
+    axes: dict[str, list[Any]] = {
+        name: _extents(task, name, numbers, name in choosing) for name in task.dims
+    }
+    axes |= {one.name: _scalar_values(task, one.name) for one in task.scalars}
+    strides = [name for arg in task.args for name in arg.stride_names]
+    axes |= {n: [WIDE, *task.dims] if n in choosing else [WIDE] for n in strides}
+    axes |= {arg.name: [True, False] if arg.optional else [True] for arg in task.args}
+    every: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())
+    if prod(map(len, axes.values())) > MOST_CALLS:
+        draws, ends = random.Random(0), [[one[0], one[-1]] for one in axes.values()]
+        corners = itertools.islice(itertools.product(*ends), MOST_CALLS)
+        drawn = [tuple(draws.choice(one) for one in axes.values()) for _ in range(MOST_CALLS)]
+        every = itertools.chain(corners, drawn)
+    for some in every:
+        call = dict(zip(axes, some, strict=True))
+        call |= {name: call.get(call[name], call[name]) for name in strides}
+        for types in task.types:
+            dtypes = {arg.name: types.get(arg.dtype, arg.dtype) for arg in task.args}
+            yield {**types}, call | {n: d if call[n] else None for n, d in dtypes.items()}
+
+
+def _choosing(statements: Sequence[Statement]) -> Iterator[ast.expr]:
+    """Expressions that choose constants."""
+    for one in statements:
+        match one:
+            case Assign(values=values):
+                yield from values
+            case Branch(test=test, then=then, otherwise=otherwise):
+                yield test
+                yield from _choosing([*then, *otherwise])
+            case Launch(kernel=kernel, given=given, warps=warps, stages=stages):
+                yield from (warps, stages, *(given[name] for name in kernel.constants))
+
+
+def _extents(task: Task, name: str, numbers: set[int], choosing: bool) -> list[int]:
+    dim = task.dims[name]
+    low, high, step = dim.min, dim.max, dim.multiple_of
+    if dim.values:
+        return list(dim.values)
+    if not choosing:
+        return [low, high]
+    if (high - low) // step < MOST_LISTED:
+        return list(range(-(-low // step) * step, high + 1, step))
+    about = {low, high, *numbers, *(2**k for k in range(high.bit_length()))}
+    near = {(one + by) // step * step for one in about for by in (-step, 0, step)}
+    return sorted(one for one in near if low <= one <= high)
+
+
+def _scalar_values(task: Task, name: str) -> list[float]:
+    (scalar,) = (one for one in task.scalars if one.name == name)
+    if scalar.type == "bool":
+        return [False, True]
+    found = sorted({*scalar.named, *(scalar.range or ())})
+    return found if scalar.type == "float" else [int(one) for one in found]
+
+
+def _compilings(launch: Launch, met: _Met, task: Task) -> list[Compiling]:
+    kernel, names = launch.kernel, task_names(task)
+    called = {str(dtype): name for dtype, name in TYPES.items()}
+    found = []
+    for key, types in met.constants.items():
+        *values, warps, stages = key[1 + len(types) :]
+        own = [name for name in kernel.parameters if name in kernel.constants]
+        chosen: dict[str, Any] = dict(zip(own, values, strict=True))
+        signature, constants = dict[str, str](), dict(chosen)
+        for name, value in launch.given.items():
+            kind = launch.kinds[name]
+            one = kind == "int" and isinstance(value, ast.Constant) and value.value == 1
+            if name in kernel.constants or one or kind == "none":
+                signature[name] = "constexpr"
+                constants.setdefault(name, 1 if one else None)
+            elif isinstance(value, ast.Name) and kind == "pointer":
+                dtype = types.get(names.dtypes[value.id], names.dtypes[value.id])
+                if dtype not in called:
+                    raise NotAllowed(launch.node, f"{value.id}: Triton does not support {dtype}")
+                signature[name] = f"*{called[dtype]}"
+            elif kind == "float":
+                signature[name] = "fp32"
+            else:
+                signature[name] = "i64" if name in met.wide else "i32"
+        variant = Variant(signature, constants, int(str(warps)), int(str(stages)))
+        found.append(Compiling(types, chosen, variant))
     return found
-
-
-def _argument_types(
-    launch: Launch, some: Sequence[_Reached], task: Task, names: Names
-) -> dict[str, str]:
-    """Triton's type of each number that is passed; "constexpr" for None and the literal 1."""
-    whole = Point(names, {}, domain(task), {})
-    found = dict[str, str]()
-    for name in launch.kernel.parameters:
-        nodes = [one.given[name] for one in some]
-        kind = kind_of(nodes[0], names)
-        if name in launch.kernel.constants or kind == "pointer":
-            continue
-        literals = {node.value if isinstance(node, ast.Constant) else ... for node in nodes}
-        ranges = [whole.range_of(node) for node in nodes]
-        if literals <= {None} or (literals == {1} and kind == "int"):
-            found[name] = "constexpr"
-        elif kind == "float":
-            found[name] = "fp32"
-        else:
-            fits = all(r and -NARROW <= r[0] and r[1] <= NARROW for r in ranges)
-            found[name] = "i32" if kind == "bool" or fits else "i64"
-    return found
-
-
-def _variant(
-    launch: Launch,
-    types: Mapping[str, str],
-    point: Point,
-    names: Names,
-    chosen: Mapping[str, Value],
-    warps: int,
-    stages: int,
-) -> Variant:
-    signature, constants = dict[str, str](), dict(chosen)
-    for name in launch.kernel.parameters:
-        value = launch.given[name]
-        if name in launch.kernel.constants:
-            signature[name] = "constexpr"
-        elif name in types:
-            signature[name] = types[name]
-            if types[name] == "constexpr":
-                constants[name] = getattr(value, "value", 1)
-        else:
-            assert isinstance(value, ast.Name)
-            dtype = names.dtypes[value.id]
-            dtype = point.types.get(dtype, dtype)
-            called = {str(one): name for one, name in TYPES.items()}.get(dtype)
-            if called is None:
-                raise NotAllowed(launch.node, f"{value.id}: Triton does not support {dtype}")
-            signature[name] = f"*{called}"
-    return Variant(signature, constants, warps, stages)

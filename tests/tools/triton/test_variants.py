@@ -46,7 +46,9 @@ def test_powers_of_two_over_the_domain_for_every_dtype() -> None:
 def test_integers_are_as_wide_as_the_contract_s_domain() -> None:
     signature = asked("rmsnorm")[0].variant.signature
     assert (signature["h"], signature["out_stride"], signature["eps"]) == ("i32", "i64", "fp32")
-    wide = asked("rmsnorm", ("weight, h,", "weight, h * tokens,"))[0].variant.signature
+    wide = asked("rmsnorm", ("  h,\n        out", "  h * tokens,\n        out"))[
+        0
+    ].variant.signature
     assert wide["h"] == "i64"
 
 
@@ -82,8 +84,8 @@ def test_a_dim_of_few_values_may_be_a_constant() -> None:
 
 
 def test_a_literal_one_and_none_are_constants_of_the_compilation() -> None:
-    variant = asked("rmsnorm", ("weight, h, out_stride", "weight, h, 1"))[0].variant
+    variant = asked("rmsnorm", ("  out_stride,\n        in", "  1,\n        in"))[0].variant
     assert variant.signature["out_stride"] == "constexpr" and variant.constants["out_stride"] == 1
-    variant = asked("rmsnorm", ("input, weight, h", "input, None, h"))[0].variant
+    variant = asked("rmsnorm", ("  weight,\n        h", "  None,\n        h"))[0].variant
     assert variant.signature["weight_ptr"] == "constexpr"
     assert variant.constants["weight_ptr"] is None
