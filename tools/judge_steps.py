@@ -25,6 +25,7 @@ from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.beside_baseline import audit, guard
+from astra_chat.tools.policy.source_guard import in_short
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual
@@ -110,7 +111,7 @@ class Builder:
 
     def _findings(self, source: str) -> tuple[Finding, ...]:
         if is_triton(source):
-            return triton_findings(source, self._task)
+            return in_short(triton_findings(source, self._task))
         return guard(source, self._task, self.baseline)
 
     def _cuda(self, source: str) -> str | Refused | BuildFailed | TimedOut:

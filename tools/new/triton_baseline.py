@@ -14,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from astra_chat.tools.new.draft import Draft, head
+from astra_chat.tools.cpp_heads import head
+from astra_chat.tools.new.draft import (
+    Draft,
+)
 from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.triton.compile import ARCH, TYPES, Compiled, Constant, Variant, compiled

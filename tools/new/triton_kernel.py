@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from astra_chat.tools.cpp_heads import head
 from astra_chat.tools.new.draft import (
     MARK,
     Draft,
     DraftScalar,
     Tensor,
-    head,
     is_no_size,
     variables_of,
 )

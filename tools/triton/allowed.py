@@ -20,11 +20,11 @@ LANGUAGE = frozenset(
     float32 float64 add sub mul
     """.split()
 )
-"""As tl.NAME."""
+"""Names that are used as tl.NAME."""
 MATHS = frozenset(
     "abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn umulhi".split()
 )
-"""As tl.math.NAME."""
+"""Names that are used as tl.math.NAME."""
 LIBDEVICE = frozenset(
     """
     abs acos asin atan atan2 cbrt ceil copysign cos cosh div_rn div_rz erf erfc exp exp10 exp2
@@ -34,7 +34,7 @@ LIBDEVICE = frozenset(
     round rsqrt rsqrt_rn sin sinh sqrt sqrt_rn tan tanh trunc
     """.split()
 )
-"""As libdevice.NAME."""
+"""Names that are used as libdevice.NAME."""
 MODULES = {
     "tl": LANGUAGE,
     "triton.language": LANGUAGE,
@@ -52,9 +52,9 @@ IMPORTS = (
     "from triton.language.extra.cuda import libdevice",
 )
 METHODS = LANGUAGE | {"to", "logical_and", "logical_or", "item"}
-"""As x.NAME(...) of a tensor."""
+"""Methods of tensors."""
 ATTRIBUTES = frozenset(
     "dtype element_ty shape T type value numel scalar primitive_bitwidth".split()
 )
-"""As x.NAME of a tensor, a type or a constant."""
+"""Attributes of tensors, types and constants."""
 BUILTINS = frozenset("range min max abs len int float bool".split())

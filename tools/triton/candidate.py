@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from astra_chat.tools.policy.rules import SOURCE_BYTES
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton import allowed
 from astra_chat.tools.triton.expressions import NotAllowed
@@ -20,6 +19,8 @@ from astra_chat.tools.triton.launcher import KernelHead, Statement, read_launche
 from astra_chat.tools.types import Finding
 
 _IMPORT = re.compile(r"^(import|from)\s+triton\b", re.MULTILINE)
+SOURCE_BYTES = 512 * 1024
+"""The longest source that is looked at."""
 _ADVICE = {
     "torch": "the launcher's arguments are the caller's: no torch",
     "triton.autotune": "write the choice into the launcher: if, num_warps=, num_stages=",

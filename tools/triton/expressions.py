@@ -49,13 +49,13 @@ class NotAllowed(ValueError):
 
 
 @dataclass(frozen=True)
-class Names:
+class LauncherNames:
     """What a launcher's names stand for."""
 
     kinds: Mapping[str, Kind]
     """Parameters and assigned names."""
     dtypes: Mapping[str, str]
-    """Of each tensor: its dtype, or its type variable."""
+    """Each tensor's dtype, or type variable."""
     codes: Mapping[str, str]
     """Parameter of C++ that holds the dtype code of a type variable."""
 
@@ -65,7 +65,7 @@ def function_of(node: ast.Call) -> str | None:
     return FUNCTIONS.get(ast.unparse(node.func)) if not node.keywords else None
 
 
-def kind_of(node: ast.expr, names: Names) -> Kind:
+def kind_of(node: ast.expr, names: LauncherNames) -> Kind:
     """Type of an expression. Raises NotAllowed."""
     match node:
         case ast.Constant():
@@ -88,13 +88,13 @@ def kind_of(node: ast.expr, names: Names) -> Kind:
     raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {FORM}")
 
 
-def _is_dtype(text: str, names: Names) -> bool:
+def _is_dtype(text: str, names: LauncherNames) -> bool:
     return text in DTYPE_NAMES or (
         text.endswith(".dtype") and text.removesuffix(".dtype") in names.dtypes
     )
 
 
-def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: Names) -> Kind:
+def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: LauncherNames) -> Kind:
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=inner):
             return _number(inner, names)
@@ -109,7 +109,7 @@ def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: Names) -> Kind:
     raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {FORM}")
 
 
-def _binary(node: ast.BinOp, names: Names) -> Kind:
+def _binary(node: ast.BinOp, names: LauncherNames) -> Kind:
     kinds = {_number(node.left, names), _number(node.right, names)}
     if isinstance(node.op, ast.FloorDiv | ast.Mod) and kinds != {"int"}:
         raise NotAllowed(node, f"{ast.unparse(node)[:80]}: only integers can be divided so")
@@ -140,21 +140,21 @@ def _constant(node: ast.Constant) -> Kind:
     raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {FORM}")
 
 
-def _number(node: ast.expr, names: Names) -> Kind:
+def _number(node: ast.expr, names: LauncherNames) -> Kind:
     kind = kind_of(node, names)
     if kind not in ("int", "float"):
         raise NotAllowed(node, f"{ast.unparse(node)[:80]}: it is {kind}, but a number is needed")
     return kind
 
 
-def _require(node: ast.expr, names: Names, wanted: Kind) -> Kind:
+def _require(node: ast.expr, names: LauncherNames, wanted: Kind) -> Kind:
     kind = kind_of(node, names)
     if kind != wanted:
         raise NotAllowed(node, f"{ast.unparse(node)[:80]}: it is {kind}, but {wanted} is needed")
     return kind
 
 
-def _compared(node: ast.Compare, names: Names) -> Kind:
+def _compared(node: ast.Compare, names: LauncherNames) -> Kind:
     sides = [node.left, *node.comparators]
     operators = [type(one) for one in node.ops]
     if operators[0] in (ast.Is, ast.IsNot) and len(sides) == 2:
@@ -170,7 +170,7 @@ def _compared(node: ast.Compare, names: Names) -> Kind:
     raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {FORM}")
 
 
-def _called(node: ast.Call, given: Sequence[ast.expr], names: Names) -> Kind:
+def _called(node: ast.Call, given: Sequence[ast.expr], names: LauncherNames) -> Kind:
     called = function_of(node)
     if called is None:
         raise NotAllowed(node, f"{ast.unparse(node.func)[:80]}(...): {FORM}")
@@ -218,7 +218,7 @@ def literal(value: object) -> str:
 class Cpp:
     """Writes expressions that `kind_of` allows as C++."""
 
-    names: Names
+    names: LauncherNames
     parameters: Mapping[str, object]
 
     def text(self, node: ast.expr) -> str:

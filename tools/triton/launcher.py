@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter, parameters
-from astra_chat.tools.triton.expressions import Kind, Names, NotAllowed, kind_of
+from astra_chat.tools.triton.expressions import Kind, LauncherNames, NotAllowed, kind_of
 
 WARPS, STAGES = "num_warps", "num_stages"
 MOST_STATEMENTS = 200
@@ -72,7 +72,7 @@ class Return:
 
 
 @dataclass(frozen=True, eq=False)
-class Launch:
+class KernelCall:
     """kernel[grid](...); each is one of its own."""
 
     kernel: KernelHead
@@ -82,12 +82,12 @@ class Launch:
     given: Mapping[str, ast.expr]
     """Value of each parameter of the kernel."""
     kinds: Mapping[str, Kind]
-    """Of these values."""
+    """Types of these values."""
     warps: ast.expr
     stages: ast.expr
 
 
-Statement = Assign | Branch | Return | Launch
+Statement = Assign | Branch | Return | KernelCall
 
 
 def names_of(task: Task) -> list[str]:
@@ -96,7 +96,7 @@ def names_of(task: Task) -> list[str]:
     return [name for _, name in parameters(task) if name not in {*dtypes, "stream"}]
 
 
-def task_names(task: Task) -> Names:
+def task_names(task: Task) -> LauncherNames:
     """What the contract's names stand for in a launcher."""
     kinds: dict[str, Kind] = {arg.name: "pointer" for arg in task.args}
     kinds |= dict.fromkeys(task.dims, "int")
@@ -104,7 +104,7 @@ def task_names(task: Task) -> Names:
     scalars: dict[str, Kind] = {"float": "float", "bool": "bool", "int64_t": "int"}
     kinds |= {scalar.name: scalars[scalar.type] for scalar in task.scalars}
     codes = {variable: dtype_parameter(variable) for variable in task.variables}
-    return Names(kinds, {arg.name: arg.dtype for arg in task.args}, codes)
+    return LauncherNames(kinds, {arg.name: arg.dtype for arg in task.args}, codes)
 
 
 def read_launcher(
@@ -120,7 +120,7 @@ def read_launcher(
         head = f"def {task.entry}({', '.join(wanted)}):"
         raise NotAllowed(function, f"the launcher's parameters are the contract's: write {head}")
     known = task_names(task)
-    names = Names({**known.kinds}, known.dtypes, known.codes)
+    names = LauncherNames({**known.kinds}, known.dtypes, known.codes)
     if len(list(ast.walk(function))) > 50 * MOST_STATEMENTS:
         raise NotAllowed(function, f"the launcher has more than {MOST_STATEMENTS} statements")
     reader = _Reader(names, kernels, constants)
@@ -132,7 +132,7 @@ def read_launcher(
 
 @dataclass
 class _Reader:
-    names: Names
+    names: LauncherNames
     kernels: Mapping[str, KernelHead]
     constants: Mapping[str, ast.Constant]
     grids: dict[str, int] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class _Reader:
         if name in self.grids or kinds.get(name, kind) != kind:
             raise NotAllowed(node, f"{name}: it has another type before")
         kinds[name] = kind
-        self.names = Names(kinds, self.names.dtypes, self.names.codes)
+        self.names = LauncherNames(kinds, self.names.dtypes, self.names.codes)
         return Assign(name, (value,), kind)
 
     def _axes(self, grid: ast.expr) -> Iterator[ast.expr]:
@@ -187,7 +187,7 @@ class _Reader:
                 raise NotAllowed(axis, f"grid {ast.unparse(axis)[:80]}: it must be an integer")
             yield axis
 
-    def _launch(self, call: ast.Call) -> Launch:
+    def _launch(self, call: ast.Call) -> KernelCall:
         assert isinstance(call.func, ast.Subscript)
         name = ast.unparse(call.func.value)
         kernel = self.kernels.get(name)
@@ -207,7 +207,7 @@ class _Reader:
                 raise NotAllowed(call, f"{option} must be an integer")
         self.launches += 1
         kinds = {name: kind_of(value, self.names) for name, value in given.items()}
-        return Launch(kernel, call, axes, given, kinds, options[WARPS], options[STAGES])
+        return KernelCall(kernel, call, axes, given, kinds, options[WARPS], options[STAGES])
 
     def _given(
         self, call: ast.Call, kernel: KernelHead, options: dict[str, ast.expr]
@@ -253,7 +253,7 @@ class _Reader:
 
 
 class _Constants(ast.NodeTransformer):
-    def __init__(self, constants: Mapping[str, ast.Constant], names: Names) -> None:
+    def __init__(self, constants: Mapping[str, ast.Constant], names: LauncherNames) -> None:
         self._constants, self._names = constants, names
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

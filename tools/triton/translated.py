@@ -17,8 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from astra_chat.tools.new.draft import head
-from astra_chat.tools.policy.source_guard import in_short
+from astra_chat.tools.cpp_heads import head
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
@@ -37,7 +36,7 @@ from astra_chat.tools.triton.expressions import (
 from astra_chat.tools.triton.launcher import (
     Assign,
     Branch,
-    Launch,
+    KernelCall,
     Return,
     Statement,
     task_names,
@@ -87,12 +86,12 @@ _INSIDE_ASM = re.compile(r'[^\x20-\x7e]|["\\]')
 def triton_findings(source: str, task: Task) -> tuple[Finding, ...]:
     """Every place of a Triton candidate that is not allowed; empty if there is none."""
     asked = _asked(source, task)
-    return () if isinstance(asked[0], TritonSource) else in_short(asked)
+    return () if isinstance(asked[0], TritonSource) else asked
 
 
 def _asked(
     source: str, task: Task
-) -> tuple[TritonSource, dict[Launch, list[Compiling]]] | tuple[Finding, ...]:
+) -> tuple[TritonSource, dict[KernelCall, list[Compiling]]] | tuple[Finding, ...]:
     """The candidate and its compilations, or what is not allowed in it."""
     read = read_source(source, task)
     if not isinstance(read, TritonSource):
@@ -126,7 +125,7 @@ def translated(
     """CUDA text of a Triton candidate. Raises MissingDependency without Triton, and Cancelled."""
     found = _asked(source, task)
     if not isinstance(found[0], TritonSource):
-        return Refused(gate="guard", findings=in_short(found))
+        return Refused(gate="guard", findings=found)
     read, asked = found
     text = _kernels_only(source, read.lines)
     try:
@@ -180,7 +179,7 @@ class _Compiler:
     stop: Stop
 
     def kernels(
-        self, launch: Launch, asked: Sequence[Compiling]
+        self, launch: KernelCall, asked: Sequence[Compiling]
     ) -> tuple[list[_Chosen], list[str]]:
         """The code for each, and the parameters whose multiples of 16 matter to it."""
         useful = self._useful(launch, max((one.variant for one in asked), key=_size))
@@ -189,7 +188,7 @@ class _Compiler:
         chosen = zip(asked, made[::2], made[1::2], strict=True)
         return [_Chosen(*one) for one in chosen], useful
 
-    def _useful(self, launch: Launch, variant: Variant) -> list[str]:
+    def _useful(self, launch: KernelCall, variant: Variant) -> list[str]:
         """Parameters of which Triton's code is another where they are multiples of 16."""
         hints = [n for n in variant.given if not variant.signature[n].startswith("fp")]
         without = [tuple(h for h in hints if h != name) for name in hints]
@@ -198,7 +197,7 @@ class _Compiler:
         )
         return [name for name, other in zip(hints, others, strict=True) if other != whole]
 
-    def _made(self, launch: Launch, variants: Sequence[Variant]) -> list[_Kernel]:
+    def _made(self, launch: KernelCall, variants: Sequence[Variant]) -> list[_Kernel]:
         asked = [(launch.kernel.name, variant) for variant in variants]
         answers = compiled_each(self.source, asked, arch=self.arch, fusion=False, stop=self.stop)
         made = []
@@ -223,7 +222,7 @@ class _Text:
 
     task: Task
     read: TritonSource
-    asked: Mapping[Launch, list[Compiling]]
+    asked: Mapping[KernelCall, list[Compiling]]
     compiler: _Compiler
     names: dict[_Kernel, str] = field(default_factory=dict)
     """Each kernel that is written, once."""
@@ -293,10 +292,10 @@ class _Text:
                     yield f"{margin}}}"
                 case Return():
                     yield f"{margin}return cudaSuccess;"
-                case Launch():
+                case KernelCall():
                     yield from self._launch(one, margin)
 
-    def _launch(self, launch: Launch, margin: str) -> Iterator[str]:
+    def _launch(self, launch: KernelCall, margin: str) -> Iterator[str]:
         """A scope in which the first variant that fits is launched."""
         asked = self.asked.get(launch, [])
         if not asked:  # no call of the contract reaches it
@@ -324,7 +323,7 @@ class _Text:
         yield f"{margin}  if (status != cudaSuccess) return status;"
         yield f"{margin}}}"
 
-    def _passed(self, launch: Launch, name: str) -> str:
+    def _passed(self, launch: KernelCall, name: str) -> str:
         """A number as int64_t or double; the kernel's parameter has its own width."""
         value = launch.given[name]
         text = self.cpp.text(value)
@@ -335,7 +334,7 @@ class _Text:
     def _constant(self, name: str) -> bool:
         return any(arg.name == name and arg.constant for arg in self.task.args)
 
-    def _test(self, launch: Launch, asked: Sequence[Compiling], one: Compiling) -> str:
+    def _test(self, launch: KernelCall, asked: Sequence[Compiling], one: Compiling) -> str:
         codes = self.cpp.names.codes
         tests = [
             f"{codes[variable]} == {DTYPE_CODES[dtype]}"
@@ -355,7 +354,7 @@ class _Text:
         return " && ".join(tests) or "true"
 
     def _call(
-        self, launch: Launch, one: _Chosen, grid: str, given: list[str], margin: str
+        self, launch: KernelCall, one: _Chosen, grid: str, given: list[str], margin: str
     ) -> Iterator[str]:
         names = [self._name(launch, one, kernel) for kernel in (one.by_16, one.any)]
         kernel = names[0] if names[0] == names[1] else f"multiples ? {names[0]} : {names[1]}"
@@ -364,7 +363,7 @@ class _Text:
         words = [kernel, grid, str(threads), str(shared_bytes), "stream", *given]
         yield from head(f"{margin}status = launch", words, ";")
 
-    def _name(self, launch: Launch, one: _Chosen, kernel: _Kernel) -> str:
+    def _name(self, launch: KernelCall, one: _Chosen, kernel: _Kernel) -> str:
         """The kernel as a specialization of a template: dtypes, whole constants, warps, and if it
         is for multiples of 16. The search for calls of a kernel reads them (check/kernels.py)."""
         if kernel not in self.names:

@@ -25,7 +25,7 @@ from astra_chat.tools.triton.expressions import DTYPE_NAMES, NotAllowed, functio
 from astra_chat.tools.triton.launcher import (
     Assign,
     Branch,
-    Launch,
+    KernelCall,
     Return,
     Statement,
     task_names,
@@ -78,9 +78,9 @@ class _Met:
     """Parameters that need 64 bits."""
 
 
-def compilations(statements: Sequence[Statement], task: Task) -> dict[Launch, list[Compiling]]:
+def compilations(statements: Sequence[Statement], task: Task) -> dict[KernelCall, list[Compiling]]:
     """All compilations of each launch that can be reached. Raises NotAllowed."""
-    met = dict[Launch, _Met]()
+    met = dict[KernelCall, _Met]()
     for types, names in _calls(task, statements):
         try:
             _follow(statements, dict(names), types, met)
@@ -93,7 +93,7 @@ def _follow(
     statements: Sequence[Statement],
     names: dict[str, Any],
     types: dict[str, DTypeName],
-    met: dict[Launch, _Met],
+    met: dict[KernelCall, _Met],
 ) -> bool:
     """Whether the launcher goes on after these statements."""
     for one in statements:
@@ -106,12 +106,14 @@ def _follow(
                     return False
             case Return():
                 return False
-            case Launch():
+            case KernelCall():
                 _note(one, names, types, met.setdefault(one, _Met()))
     return True
 
 
-def _note(launch: Launch, names: dict[str, Any], types: dict[str, DTypeName], met: _Met) -> None:
+def _note(
+    launch: KernelCall, names: dict[str, Any], types: dict[str, DTypeName], met: _Met
+) -> None:
     kernel = launch.kernel
     for axis in [ast.Name(launch.grid)] if isinstance(launch.grid, str) else launch.grid:
         _value(ast.copy_location(axis, launch.node), names)
@@ -214,7 +216,7 @@ def _choosing(statements: Sequence[Statement]) -> Iterator[ast.expr]:
             case Branch(test=test, then=then, otherwise=otherwise):
                 yield test
                 yield from _choosing([*then, *otherwise])
-            case Launch(kernel=kernel, given=given, warps=warps, stages=stages):
+            case KernelCall(kernel=kernel, given=given, warps=warps, stages=stages):
                 yield from (warps, stages, *(given[name] for name in kernel.constants))
 
 
@@ -240,7 +242,7 @@ def _scalar_values(task: Task, name: str) -> list[float]:
     return found if scalar.type == "float" else [int(one) for one in found]
 
 
-def _compilings(launch: Launch, met: _Met, task: Task) -> list[Compiling]:
+def _compilings(launch: KernelCall, met: _Met, task: Task) -> list[Compiling]:
     kernel, names = launch.kernel, task_names(task)
     called = {str(dtype): name for dtype, name in TYPES.items()}
     found = []

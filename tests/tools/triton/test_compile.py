@@ -27,7 +27,7 @@ VARIANT = Variant({"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 12
 
 
 def many(count: int) -> list[tuple[str, Variant]]:
-    """As many compilations; several processes share them."""
+    """So many compilations; several processes share them."""
     blocks = [2 ** (4 + n % 6) for n in range(count)]
     return [("double", Variant(VARIANT.signature, {"BLOCK": n}, 1)) for n in blocks]
 

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from astra_chat.tools.triton.expressions import HELPERS, Cpp, Names, NotAllowed, kind_of
+from astra_chat.tools.triton.expressions import HELPERS, Cpp, LauncherNames, NotAllowed, kind_of
 from astra_chat.tools.triton.variants import next_power_of_2
 from astra_chat.tools.types import DTYPE_CODES
 from astra_vgpu.ground.toolkit import find_compiler
 
-NAMES = Names(
+NAMES = LauncherNames(
     {"a": "int", "b": "int", "s": "float", "flag": "bool", "x": "pointer"},
     {"x": "T"},
     {"T": "dtype"},
