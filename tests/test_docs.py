@@ -47,7 +47,7 @@ A_USERS_FILES = set(
         "my.cu mine.cu rms.cu rope.cu faster.cu best.cu kernel.cu kernel.py app.cu reduce.cu a.cu"
         " b.cu compare.toml scale.cu test_scale.py torch_op.py load_example.py norms.py serve.py"
         " gate.cu gates.py astra.toml launcher.cu cards.toml problem.py old.cu new.cu wrong.cu"
-        " marked.cu"
+        " marked.cu best.py"
     ).split()
 )
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")

@@ -7,12 +7,14 @@ field_notes      texts below the fields of a class, for JSON schemas
 dtypes           dtypes of tensors: names, sizes, codes
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
+cpp_heads        heads of C++ functions in several lines
 cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
 template_arguments  their template arguments
 task/            the contract of a kernel (task.toml)
 policy/          source policy: what a candidate may say
+triton/          candidates in Triton: what they may hold, and their CUDA text
 build/           nvcc, and the binding of a kernel to PyTorch
 plan/            launch plans: what a candidate's host code launches
 run/             runner processes and the float64 oracle

@@ -20,6 +20,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
+from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.types import (
     AnyTime,
     Case,
@@ -192,8 +193,9 @@ class Judge:
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         """Which of so many seeded bugs of the baseline the task's own cases kill, and these. `also`
-        is a correct candidate's source, whose bugs count beside them."""
+        is a correct candidate's source, whose bugs count beside them; one in Triton has none."""
         self._counts.clear()
+        also = "" if is_triton(also) else also
         return self._seeded.score(cases, mutants, self.baseline, also)
 
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:

@@ -25,6 +25,7 @@ from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.beside_baseline import audit, guard
+from astra_chat.tools.policy.source_guard import in_short
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual
@@ -46,6 +47,8 @@ from astra_chat.tools.timing.verdict import (
     time_cases,
     timed_outcome,
 )
+from astra_chat.tools.triton.candidate import is_triton
+from astra_chat.tools.triton.translated import MOST_BYTES, translated, triton_findings
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -78,7 +81,7 @@ class Builder:
 
     def guard(self, source: str, steps: Steps) -> Refused | None:
         with steps.step("guard"):
-            findings = guard(source, self._task, self.baseline)
+            findings = self._findings(source)
         return Refused(gate="guard", findings=findings) if findings else None
 
     def build(
@@ -89,19 +92,37 @@ class Builder:
         BadInput where the baseline does not build."""
         self._tell(0)
         with steps.step("build"):
-            ahead = [one for one in also if not guard(one, self._task, self.baseline)]
+            text = self._cuda(source)
+            if not isinstance(text, str):
+                return text
+            ahead = [one for one in also if not is_triton(one) and not self._findings(one)]
             if ready.running:
-                self._build([source, *ahead])
+                self._build([text, *ahead])
                 ready.wait()
-            baseline, built, *_ = self._build([self.baseline, source, *ahead])
+            baseline, built, *_ = self._build([self.baseline, text, *ahead])
         self._tell(1)
         known = self._required(baseline)
         if not isinstance(built, Build):
             return built
         steps.note("from the cache" if built.cached else "")
         with steps.step("audit"):  # the baseline is the task's own and trusted
-            findings = self._audited(source, built, known) if source != self.baseline else ()
+            findings = self._audited(text, built, known) if source != self.baseline else ()
         return Refused(gate="audit", findings=findings) if findings else built
+
+    def _findings(self, source: str) -> tuple[Finding, ...]:
+        if is_triton(source):
+            return in_short(triton_findings(source, self._task))
+        return guard(source, self._task, self.baseline)
+
+    def _cuda(self, source: str) -> str | Refused | BuildFailed | TimedOut:
+        """The source; of one in Triton its CUDA text, which the guard let pass as well."""
+        if not is_triton(source):
+            return source
+        text = translated(source, self._task, self._device.arch, self._stop)
+        if not isinstance(text, str):
+            return text
+        findings = guard(text, self._task, self.baseline, MOST_BYTES)
+        return Refused(gate="guard", findings=findings) if findings else text
 
     def _audited(self, source: str, built: Build, known: Build) -> tuple[Finding, ...]:
         found = audit(built, self._task, source, known)

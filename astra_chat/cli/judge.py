@@ -201,8 +201,9 @@ def evaluate(
 
 
 def _file(kernel: Path) -> str:
-    """The name of the user's file; of stdin none."""
-    return "" if str(kernel) == STDIN else kernel.name
+    """The name of the user's file, of whose lines the judge speaks; of stdin and of Triton's
+    Python none."""
+    return "" if str(kernel) == STDIN or kernel.suffix == ".py" else kernel.name
 
 
 def _typed(judging: JudgeOptions, *names: str) -> list[str]:

@@ -74,7 +74,9 @@ TaskArgument = Annotated[
 KernelArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.", callback=present
+        metavar="KERNEL",
+        help="The kernel: one .cu file, a Triton .py file, or - for stdin.",
+        callback=present,
     ),
 ]
 RunsArgument = Annotated[

@@ -16,6 +16,8 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     tvm_ffi_folder,
 )
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.triton.candidate import is_triton
+from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.run_folder import (
     BEST_SOURCE,
@@ -26,6 +28,7 @@ from astra_chat.transcript.run_folder import (
     README,
     REFUSED_SOURCE,
     TORCH_OPERATOR,
+    TRITON_SOURCE,
     module_file,
 )
 from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
@@ -33,15 +36,21 @@ from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
     """Write best.cu, the author's text, and best.built.cu, what nvcc got of it, each whole or not
-    at all; without a best candidate, take away what an earlier session left there, if it is one of
-    `ours`, the run's candidates. Raises OSError."""
-    path = folder / BEST_SOURCE
+    at all; of a Triton candidate best.py. Take away what an earlier session left there of another
+    language, or without a best candidate, if it is one of `ours`, the run's candidates. Raises
+    OSError."""
+    triton = source is not None and is_triton(source)
+    for name in (BEST_SOURCE, TRITON_SOURCE):
+        path, other = folder / name, triton == (name == BEST_SOURCE)
+        if (source is None or other) and path.is_file():
+            if candidate_id(path.read_text(errors="replace")) in ours:
+                path.unlink()
+                (folder / BUILT_SOURCE).unlink(missing_ok=True)
     if source is None:
-        if path.is_file() and candidate_id(path.read_text(errors="replace")) in ours:
-            path.unlink()
-            (folder / BUILT_SOURCE).unlink(missing_ok=True)
         return
-    _leave(source, path)
+    _leave(source, folder / (TRITON_SOURCE if triton else BEST_SOURCE))
+    if triton:
+        return
     try:
         _leave(built_text(source), folder / BUILT_SOURCE)
     except Unreadable:  # the guard refuses it, so nobody built it
@@ -70,8 +79,9 @@ def _leave(text: str, path: Path) -> None:
 def export_best(task: Task, source: str, folder: Path, *, arch: str, origin: str = "") -> None:
     """Write best.cu, best.built.cu, <entry>.so, README.md and torch_op.py of a candidate into
     `folder`; and load_example.py with reference.py, which draws its inputs, where the task has one:
-    its reference may be a function of PyTorch (`reference` of task.toml). README.md says `origin`:
-    which run found the kernel, and how fast it is.
+    its reference may be a function of PyTorch (`reference` of task.toml). Of a Triton candidate
+    best.cu is its CUDA text, which needs no Triton, and best.py the author's. README.md says
+    `origin`: which run found the kernel, and how fast it is.
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
@@ -80,6 +90,9 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str, origin: str
     """
     toolkit = find_toolkit()
     folder.mkdir(parents=True, exist_ok=True)
+    if is_triton(source):
+        _leave(source, folder / TRITON_SOURCE)
+        source = cuda_source(source, task, arch)
     kernel = proven_object(task, source, toolkit, arch)
     leave_source(source, folder, ())
     cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]

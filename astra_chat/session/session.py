@@ -42,6 +42,7 @@ from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
     Chosen,
@@ -50,7 +51,7 @@ from astra_chat.transcript.events import (
     TurnEvent,
 )
 from astra_chat.transcript.ledger import ledger
-from astra_chat.transcript.run_folder import BEST_MODULE
+from astra_chat.transcript.run_folder import BEST_MODULE, TRITON_SOURCE
 from astra_chat.transcript.summary import summarize
 from astra_vgpu.ground.errors import AstraError, MissingDependency
 
@@ -343,8 +344,13 @@ class Session:
                 export_best(request.task, source, module, arch=device.arch, origin=origin)
         except (AstraError, OSError) as error:
             return [f"not all of its files were written: {error}"]
-        if source is None or not whole:
-            return [] if source is None else ["its source is in best.cu"]
+        if source is None:
+            return []
+        if is_triton(source):
+            named = f"its source is in {TRITON_SOURCE}"
+            return [f"{named}, a tvm-ffi module of it in best/" if whole else named]
+        if not whole:
+            return ["its source is in best.cu"]
         return [
             "its source is in best.cu, a tvm-ffi module of it in best/; best.cu and"
             " best.built.cu, the text that nvcc compiled for the judge, give identical"

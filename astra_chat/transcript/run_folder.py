@@ -12,6 +12,7 @@ TRANSCRIPT = "transcript.jsonl"
 BEST_SOURCE = "best.cu"
 BUILT_SOURCE = "best.built.cu"
 """The winner as nvcc got it: the same tokens on the same lines, without comments."""
+TRITON_SOURCE = "best.py"
 REFUSED_SOURCE = "refused-{}.cu"
 """A winner that its confirmation refused, by its name."""
 PART_OF_SOURCE = ".best.cu.part"
@@ -44,7 +45,7 @@ def require_room(folder: Path) -> None:
     """Nothing of an earlier run is overwritten, and no run begins among other files: raises
     BadInput. The Writer sees to the transcript itself. Folders, such as a mailbox, and empty files,
     such as a log that the shell has just made, may be there."""
-    for name in (BEST_SOURCE, BUILT_SOURCE, BEST_MODULE):
+    for name in (BEST_SOURCE, BUILT_SOURCE, TRITON_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
                 f"{folder / name} already exists and is not overwritten: choose another folder"
@@ -63,7 +64,7 @@ def _has_content(path: Path) -> bool:
 def require_no_links(folder: Path, entry: str) -> None:
     """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
     folder may come from anybody, and what it leads to would be overwritten."""
-    sources = (BEST_SOURCE, BUILT_SOURCE, PART_OF_SOURCE)
+    sources = (BEST_SOURCE, BUILT_SOURCE, TRITON_SOURCE, PART_OF_SOURCE)
     made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR, *sources)
     best = [folder / BEST_MODULE / name for name in made]
     names = (TRANSCRIPT, *sources, BEST_MODULE, JOBS)

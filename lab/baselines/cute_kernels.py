@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.new.triton_ptx import asm_statement, entry_of
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.triton.ptx import asm_statement, entry_of
 from astra_chat.tools.types import DTYPE_CODES, Case
 from astra_vgpu.ground.errors import BadInput
 

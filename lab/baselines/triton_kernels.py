@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_chat.tools.new.triton_compile import Compiled, Constant, Variant, compiled
-from astra_chat.tools.new.triton_ptx import asm_statement, entry_of
+from astra_chat.tools.triton.compile import Compiled, Constant, Variant, compiled
+from astra_chat.tools.triton.ptx import asm_statement, entry_of
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import BadInput
 

@@ -30,7 +30,16 @@ from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
+from astra_chat.tools.triton.candidate import is_triton
+from astra_chat.tools.triton.translated import translated
+from astra_chat.tools.types import (
+    BuildFailed,
+    Device,
+    Refused,
+    Resources,
+    TimedOut,
+    sha256_of,
+)
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
@@ -75,7 +84,7 @@ class Build:
     cached: bool
     seconds: float
     source: str = ""
-    """The author's text."""
+    """The author's text; of a Triton candidate its CUDA text."""
 
     @property
     def cpu_s(self) -> float:
@@ -144,7 +153,8 @@ def build_all(
     another project's headers; no candidate gets any. The cache does not see their content.
     `launchers`: whether the launcher of a [binding] is added to sources that lack it.
 
-    What is built, and what the cache goes by, is each source as the guard reads it
+    A source in Triton is built as its CUDA text (triton/translated.py). What is built, and what the
+    cache goes by, is each source as the guard reads it
     (build/built_text.py); a source that cannot be read in one way only is a BuildFailed.
     """
     start = time.monotonic()
@@ -161,7 +171,8 @@ def build_all(
     }
     find_tool("nvdisasm")  # an audit needs it (disassembly.py): say so before anything is built
     key = [*KEPT, toolkit.version, *command, *(w for item in own.items() for w in item)]
-    written = [_written(task, source, launchers) for source in sources]
+    stop = stop or Stop()
+    written = [_written(task, source, launchers, device, stop) for source in sources]
     finals = [folder / sha256_of("\0".join([*key, text.built]))[:32] for text in written]
     pairs = list(zip(finals, written, strict=True))
     failures: dict[Path, BuildFailed | TimedOut] = {f: s.unread for f, s in pairs if s.unread}
@@ -173,7 +184,7 @@ def build_all(
         ):
             sandbox = compiler_sandbox(Path(scratch), headers)
             limit_s = task.build_timeout_s or BUILD_TIMEOUT_S
-            failures |= _build_missing(missing, own, command, sandbox, stop or Stop(), limit_s)
+            failures |= _build_missing(missing, own, command, sandbox, stop, limit_s)
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, text, final not in missing, seconds)
@@ -187,10 +198,17 @@ class _Written:
 
     author: str
     built: str
-    unread: BuildFailed | None = None
+    unread: BuildFailed | TimedOut | None = None
 
 
-def _written(task: Task, source: str, launchers: bool) -> _Written:
+def _written(task: Task, source: str, launchers: bool, device: Device, stop: Stop) -> _Written:
+    if is_triton(source):
+        text = translated(source, task, device.arch, stop)
+        if isinstance(text, Refused):
+            text = BuildFailed(log="\n".join(f"line {f.line}: {f.what}" for f in text.findings))
+        if not isinstance(text, str):
+            return _Written(source, source, text)
+        source = text
     try:
         own = launcher_text(task, source) if launchers and needs_launcher(task, source) else ""
         trusted = task.binding and source == task.baseline

@@ -17,6 +17,7 @@ from astra_chat.tools.build.built_text import Unreadable, built_text, header_tex
 from astra_chat.tools.build.nvcc import compiler_sandbox, make_include_folders
 from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import candidate_id, sha256_of
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 from astra_vgpu.ground.errors import BadInput
@@ -59,6 +60,7 @@ def proven_object(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
 
 def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Objects:
     """Both object files, from the cache or compiled now. Raises as proven_object."""
+    source = cuda_source(source, task, arch)
     try:
         built = built_text(source)
     except Unreadable as why:

@@ -19,9 +19,6 @@ definition       a flashinfer-bench Definition as a draft
 triton_kernel    the signature of a Triton kernel as a draft
 triton_baseline  baseline.cu from Triton's machine code, and a launcher that chooses among it
 triton_launch    what the user says of its launch: grid, constants, warps
-triton_compile   PTX of a Triton kernel, by Triton in a process of its own
-triton_child     that process
-triton_ptx       Triton's PTX as a CUDA kernel with one asm statement
 valid_names      names of C++ as contracts have them
 type_variables   dtypes of tensors, and the type variables among them
 host_function    sizes, strides, shapes and dtypes that a framework's host function states

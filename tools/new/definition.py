@@ -13,7 +13,14 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor, head, variables_of
+from astra_chat.tools.cpp_heads import head
+from astra_chat.tools.new.draft import (
+    MARK,
+    Draft,
+    DraftScalar,
+    Tensor,
+    variables_of,
+)
 from astra_chat.tools.new.launched import with_accesses
 from astra_chat.tools.new.reference_file import make_inputs, wide
 from astra_chat.tools.task.expressions import parse_relation

@@ -12,7 +12,6 @@ from astra_chat.tools.types import DTYPES, DTypeName, is_float
 MARK = "COMPLETE"
 """Stands where a person has to look: `tasks check` lists what is left of it."""
 
-COLUMNS = 100
 MOST_AXES = 4
 """Most axes of a shape that nothing states: of more dims the first and the last are taken."""
 
@@ -238,15 +237,3 @@ def usual_in(sources: Iterable[str]) -> tuple[DTypeName, ...]:
 
 def _with_dtype(tensor: Tensor, dtype: str) -> Tensor:
     return Tensor(**{**tensor.__dict__, "dtype": dtype})
-
-
-def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
-    """Lines of a function's head, wrapped at the column of its bracket."""
-    lines, margin = [f"{start}("], " " * (len(start) + 1)
-    for index, parameter in enumerate(parameters):
-        word = parameter + (", " if index + 1 < len(parameters) else f"){end}")
-        if len(lines[-1]) + len(word.rstrip()) > COLUMNS and lines[-1].strip():
-            lines[-1] = lines[-1].rstrip()
-            lines.append(margin)
-        lines[-1] += word
-    return lines

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.new.draft import MARK, head
+from astra_chat.tools.cpp_heads import head
+from astra_chat.tools.new.draft import (
+    MARK,
+)
 from astra_chat.tools.new.module_baseline import SCRATCH, PlainKernels, parameters, plain_kernels
 from astra_chat.tools.new.module_kernels import NoPlainKernel
 from astra_chat.tools.new.module_task import module_toml

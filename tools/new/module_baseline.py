@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from astra_chat.tools.new.draft import COLUMNS, head
+from astra_chat.tools.cpp_heads import COLUMNS, head
 from astra_chat.tools.new.module_kernels import (
     FOLDED,
     HELPERS,

@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from astra_chat.tools.new.draft import Draft, head
-from astra_chat.tools.new.triton_child import ARCH
-from astra_chat.tools.new.triton_compile import TYPES, Compiled, Constant, Variant, compiled
+from astra_chat.tools.cpp_heads import head
+from astra_chat.tools.new.draft import (
+    Draft,
+)
 from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
-from astra_chat.tools.new.triton_ptx import SHARED, PtxEntry, asm_statement, entry_of
 from astra_chat.tools.task.expressions import parse
+from astra_chat.tools.triton.compile import ARCH, TYPES, Compiled, Constant, Variant, compiled
+from astra_chat.tools.triton.ptx import SHARED, PtxEntry, asm_statement, entry_of
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 from astra_vgpu.ground.errors import BadInput
 

@@ -11,18 +11,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from astra_chat.tools.cpp_heads import head
 from astra_chat.tools.new.draft import (
     MARK,
     Draft,
     DraftScalar,
     Tensor,
-    head,
     is_no_size,
     variables_of,
 )
 from astra_chat.tools.new.triton_baseline import TritonParameter, baseline, constants_of
-from astra_chat.tools.new.triton_compile import is_jit
 from astra_chat.tools.new.triton_launch import TritonLaunch
+from astra_chat.tools.triton.compile import is_jit
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput
 

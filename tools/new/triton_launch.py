@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.new.triton_compile import TYPES, Constant
 from astra_chat.tools.task.expressions import parse
+from astra_chat.tools.triton.compile import TYPES, Constant
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from astra_chat.tools.cpp_heads import head
 from astra_chat.tools.new.c_launcher import (
     INTEGERS,
     STREAMS,
@@ -15,7 +16,9 @@ from astra_chat.tools.new.c_launcher import (
     is_pointer,
     value_type,
 )
-from astra_chat.tools.new.draft import MARK, head
+from astra_chat.tools.new.draft import (
+    MARK,
+)
 from astra_chat.tools.new.like_named import element
 from astra_chat.tools.new.source import Function, Parameter
 from astra_chat.tools.new.structs import Fields, Structs

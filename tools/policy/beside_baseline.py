@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from astra_chat.tools.build.extension_headers import HEADERS
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.cpp_tokens import Code, tokens
-from astra_chat.tools.policy import binary_audit, source_guard
+from astra_chat.tools.policy import binary_audit, rules, source_guard
 from astra_chat.tools.policy.misnamed import misnamed
 from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.policy.source_guard import in_short
@@ -25,11 +25,13 @@ _BESIDE = binary_audit.BESIDE_LAUNCHER
 _FRAMEWORK = re.compile(rf"#include {HEADERS.pattern}: .*|TORCH_EXTENSION_NAME: .*")
 
 
-def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
+def guard(
+    source: str, task: Task, baseline: str, most_bytes: int = rules.SOURCE_BYTES
+) -> tuple[Finding, ...]:
     """Findings of the source guard."""
     headers = task.header_texts()
     if task.binding is None:
-        found = source_guard.all_findings(source, task.entry, headers)
+        found = source_guard.all_findings(source, task.entry, headers, most_bytes)
         kept = {finding.what for finding in open_names(Code(tokens(baseline)), headers)}
         return in_short(finding for finding in found if finding.what not in kept)
     if source == baseline:

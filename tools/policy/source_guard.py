@@ -32,10 +32,12 @@ def guard(
     return in_short(all_findings(source, entry, headers))
 
 
-def all_findings(source: str, entry: str, headers: Mapping[str, str]) -> list[Finding]:
+def all_findings(
+    source: str, entry: str, headers: Mapping[str, str], most_bytes: int = rules.SOURCE_BYTES
+) -> list[Finding]:
     """What `guard` finds, however much it is."""
-    if len(source.encode(errors="replace")) > rules.SOURCE_BYTES:
-        return [Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes")]
+    if len(source.encode(errors="replace")) > most_bytes:
+        return [Finding(line=1, what=f"the source is longer than {most_bytes} bytes")]
     read = Code(tokens(source))
     code = Code(token for token in read if not token.directive)
     return [

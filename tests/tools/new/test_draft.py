@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.tools.cpp_heads import COLUMNS, head
 from astra_chat.tools.new.draft import (
-    COLUMNS,
     USUAL,
     Draft,
     Tensor,
     access_of,
     dtype_named,
-    head,
     is_no_size,
     variables_of,
 )

@@ -73,7 +73,8 @@ def entry_of(ptx: str, given: int) -> PtxEntry:
             )
     lines = [" ".join(line.split()) for line in body.splitlines()]
     lines = [line for line in lines if line and not _DROPPED.match(line)]
-    lines = [_own_registers(line) for line in _without_idle_labels(lines)]
+    lines = _without_idle_labels(lines)
+    lines = [_own_registers(line) for line in lines]
     lines = [_with_operands(line, name, given) for line in lines]
     uses = any(SHARED in line for line in lines)
     lines = [line.replace(SHARED, f"%{given}").replace("$", "") for line in lines]

@@ -1,0 +1,152 @@
+"""A Triton candidate: which sources are, and what is read of one.
+
+The file holds imports of Triton, constants, @triton.jit functions and the launcher, a function of
+the task's name. It is read by Python's parser; nothing of it runs in this process.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.triton import allowed
+from astra_chat.tools.triton.expressions import NotAllowed
+from astra_chat.tools.triton.kernel_guard import is_plain, kernel_findings
+from astra_chat.tools.triton.launcher import KernelHead, Statement, read_launcher
+from astra_chat.tools.types import Finding
+
+_IMPORT = re.compile(r"^(import|from)\s+triton\b", re.MULTILINE)
+SOURCE_BYTES = 512 * 1024
+"""The longest source that is looked at."""
+_ADVICE = {
+    "torch": "the launcher's arguments are the caller's: no torch",
+    "triton.autotune": "write the choice into the launcher: if, num_warps=, num_stages=",
+    "triton.heuristics": "compute the constant in the launcher",
+}
+
+
+@dataclass(frozen=True)
+class TritonSource:
+    """What a Triton candidate holds."""
+
+    kernels: Mapping[str, KernelHead]
+    launcher: tuple[Statement, ...]
+    lines: frozenset[int]
+    """Lines of the launcher, which Triton's compiler does not get."""
+
+
+def is_triton(source: str) -> bool:
+    """Whether a candidate is written in Triton: a line begins with an import of it."""
+    return bool(_IMPORT.search(source))
+
+
+def read_source(source: str, task: Task) -> TritonSource | tuple[Finding, ...]:
+    """What the candidate holds, or every place that is not allowed."""
+    if len(source.encode(errors="replace")) > SOURCE_BYTES:
+        return (Finding(line=1, what=f"the source is longer than {SOURCE_BYTES} bytes"),)
+    if task.binding is not None:
+        return (Finding(line=1, what="a task with a [binding] takes CUDA sources only"),)
+    try:
+        tree = ast.parse(source)
+        return _read(tree, task)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or getattr(error, "line", None) or 1
+        what = str(error) if isinstance(error, NotAllowed) else f"it is not valid Python: {error}"
+        return (Finding(line=line, what=what),)
+    except (RecursionError, MemoryError):
+        return (Finding(line=1, what="it is nested too deeply"),)
+
+
+def _read(tree: ast.Module, task: Task) -> TritonSource | tuple[Finding, ...]:
+    """Raises NotAllowed for the launcher's first fault."""
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    jit = {name: one for name, one in functions.items() if one.decorator_list}
+    constants = dict(_constants(tree))
+    findings = list(_module(tree, task, {*jit}))
+    for one in jit.values():
+        findings += kernel_findings(one, {*jit}, {*constants})
+    launcher = functions.get(task.entry)
+    if launcher is None:
+        what = f"no launcher: def {task.entry}(...) is not defined"
+        return (*findings, Finding(line=1, what=what))
+    heads = {name: KernelHead.of(one) for name, one in jit.items()}
+    if findings:
+        return tuple(findings)
+    statements = read_launcher(launcher, task, heads, constants)
+    end = launcher.end_lineno or launcher.lineno
+    return TritonSource(heads, statements, frozenset(range(launcher.lineno, end + 1)))
+
+
+def _module(tree: ast.Module, task: Task, jit: set[str]) -> Iterator[Finding]:
+    """Findings outside of functions."""
+    seen = set[str]()
+    for place, node in enumerate(tree.body):
+        what = ""
+        match node:
+            case ast.Import() | ast.ImportFrom() if ast.unparse(node) not in allowed.IMPORTS:
+                named = re.split(r"\W", ast.unparse(node).split()[1])[0]
+                forms = _ADVICE.get(named) or f"the imports are: {'; '.join(allowed.IMPORTS)}"
+                what = f"{ast.unparse(node)}: {forms}"
+            case ast.Import() | ast.ImportFrom():
+                pass
+            case ast.Expr(value=ast.Constant(value=str())) if place == 0:
+                pass
+            case ast.Assign() | ast.AnnAssign():
+                what = "" if _constant(node) else f"{ast.unparse(node)[:80]}: {CONSTANT}"
+            case ast.FunctionDef(name=name):
+                what = f"{name} is defined twice" if name in seen else _function(node, task)
+                seen.add(name)
+            case _:
+                what = f"{ast.unparse(node)[:80]}: only imports, constants and functions"
+        if what:
+            yield Finding(line=node.lineno, what=what)
+
+
+CONSTANT = "a constant is NAME = tl.constexpr(LITERAL)"
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.Constant]]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and (found := _constant(node)):
+            yield found
+
+
+def _constant(node: ast.Assign | ast.AnnAssign) -> tuple[str, ast.Constant] | None:
+    """Name and value of NAME = tl.constexpr(LITERAL) or NAME: tl.constexpr = LITERAL."""
+    value = node.value
+    target: ast.expr
+    if isinstance(node, ast.AnnAssign):
+        target, marked = node.target, ast.unparse(node.annotation) == "tl.constexpr"
+    else:
+        target, marked = node.targets[0], len(node.targets) == 1
+        match value:
+            case ast.Call(args=[inner], keywords=[]) if ast.unparse(value.func) == "tl.constexpr":
+                value = inner
+            case _:
+                return None
+    if not isinstance(target, ast.Name) or not marked or value is None or not is_plain(value):
+        return None
+    literal = ast.literal_eval(value)
+    return (target.id, ast.Constant(literal)) if not isinstance(literal, tuple) else None
+
+
+def _function(node: ast.FunctionDef, task: Task) -> str:
+    """What is wrong with a function's head, or ""."""
+    if node.name == task.entry:
+        return f"{node.name}: the launcher has no decorator" if node.decorator_list else ""
+    texts = [ast.unparse(one) for one in node.decorator_list]
+    for text in texts:
+        if advice := _ADVICE.get(text.split("(")[0]):
+            return f"@{text[:60]}: {advice}"
+    if texts != ["triton.jit"]:
+        return (
+            f"{node.name}: a function is the launcher, {task.entry}, or has the decorator"
+            " @triton.jit alone"
+        )
+    for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+        if argument.annotation and ast.unparse(argument.annotation) != "tl.constexpr":
+            return f"{argument.arg}: the only annotation is tl.constexpr"
+    return ""
