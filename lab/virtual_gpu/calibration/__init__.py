@@ -6,6 +6,6 @@ intervals  the interval of a ratio of estimates; its figures in docs/research/es
 outputs    results of three tasks' kernels on a GPU and on the virtual one, bit for bit
 
 Data: kernels.cu beside measure.cu; mechanisms/, general/, varied/, mixed/ and served/, sets in the
-form of validation/. Times and counters of each, and what was measured of tasks (judged.jsonl), are
-members of ../recorded.tar.xz.
+form of validation/, with kernels in ../kernels.tar.xz. Times and counters of each, and what was
+measured of tasks (judged.jsonl), are members of ../recorded.tar.xz.
 """

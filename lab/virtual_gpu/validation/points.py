@@ -1,10 +1,16 @@
-"""A set of kernels to measure and estimate: a folder with set.toml and kernels/."""
+"""A set of kernels to measure and estimate: set.toml in its folder, and its kernels in
+../kernels.tar.xz, which holds those of all sets and is unpacked where nvcc reads them."""
 
 from __future__ import annotations
 
+import atexit
 import math
+import shutil
+import tarfile
+import tempfile
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,6 +20,8 @@ from numpy.typing import NDArray
 from astra_vgpu.ground.errors import BadInput
 
 HERE = Path(str(files("lab.virtual_gpu.validation")))
+SETS = HERE.parent
+KERNELS = SETS / "kernels.tar.xz"
 
 
 @dataclass(frozen=True)
@@ -46,13 +54,14 @@ def read_points(folder: Path = HERE) -> list[Point]:
     """All points of a set, by source. Raises BadInput for a folder that holds none."""
     try:
         tasks = tomllib.loads((folder / "set.toml").read_text())["task"]
+        kernels = kernels_of(folder)
         return [
             Point(
                 task["name"],
                 variant,
                 a,
                 b,
-                folder / "kernels" / task["source"],
+                kernels / task["source"],
                 _size(task["in"], a, b),
                 _size(task["out"], a, b),
                 _size(task.get("ids", "0"), a, b),
@@ -64,6 +73,23 @@ def read_points(folder: Path = HERE) -> list[Point]:
         ]
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{folder} contains no set of kernels (set.toml): {error}") from None
+
+
+def kernels_of(folder: Path) -> Path:
+    """Returns where the kernels of a set are, those of kernels.tar.xz until this process ends."""
+    own, place = folder / "kernels", folder.resolve()
+    if own.is_dir() or not place.is_relative_to(SETS):
+        return own
+    return _unpacked() / place.relative_to(SETS) / "kernels"
+
+
+@cache
+def _unpacked() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="astra-kernels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(KERNELS) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 def _size(formula: int | str, a: int, b: int) -> int:
