@@ -84,7 +84,7 @@ def _results(
 def _appended(inputs: dict[str, Any], name: str, rows: torch.Tensor, sizes: bool) -> torch.Tensor:
     """A cache [pages, page_size, kv_heads, head_dim] with rows [tokens, kv_heads, head_dim] in
     their slots."""
-    cache = inputs[name].double()
+    cache: torch.Tensor = inputs[name].double()
     slots = inputs["slots"].long()
     if inputs[name].dtype == CODES:
         scale = inputs[name.replace("cache", "scale")]
