@@ -165,9 +165,12 @@ class _Chosen:
     by_16: _Kernel
     any: _Kernel
 
+    always: bool = False
+    """Whether every call that takes it has multiples of 16."""
+
     def is_by_16(self, kernel: _Kernel) -> bool:
         """Whether a kernel of it is for multiples of 16 only."""
-        return kernel != self.any
+        return self.always or kernel != self.any
 
 
 @dataclass(frozen=True)
@@ -185,8 +188,14 @@ class _Compiler:
         useful = self._useful(launch, max((one.variant for one in asked), key=_size))
         pairs = [(replace(a.variant, divisible=tuple(useful)), a.variant) for a in asked]
         made = self._made(launch, [one for pair in pairs for one in pair])
-        chosen = zip(asked, made[::2], made[1::2], strict=True)
-        return [_Chosen(*one) for one in chosen], useful
+        chosen = list[_Chosen]()
+        for one, by_16, any_ in zip(asked, made[::2], made[1::2], strict=True):
+            each = [one.multiples.get(name, frozenset({True, False})) for name in useful]
+            always = bool(each) and all(some == {True} for some in each) and by_16 != any_
+            never = any(some == {False} for some in each)
+            any_ = by_16 if always else any_
+            chosen.append(_Chosen(one, any_ if never else by_16, any_, always))
+        return chosen, useful
 
     def _useful(self, launch: KernelCall, variant: Variant) -> list[str]:
         """Parameters of which Triton's code is another where they are multiples of 16."""
@@ -316,7 +325,8 @@ class _Text:
         yield f"{margin}  cudaError_t status = {INVALID};"
         word = "if"
         for one in chosen:
-            yield f"{margin}  {word} ({self._test(launch, asked, one.compiling)}) {{"
+            test = self._test(launch, asked, one.compiling)
+            yield f"{margin}  {word} ({f'multiples && {test}' if one.always else test}) {{"
             yield from self._call(launch, one, grid, list(given.values()), margin + "    ")
             word = "} else if"
         yield f"{margin}  }}"

@@ -66,6 +66,8 @@ class Compiling:
     constants: Mapping[str, Value]
     """Values of the kernel's constants."""
     variant: Variant
+    multiples: Mapping[str, frozenset[bool]]
+    """Whether each address and integer is a multiple of 16, in all calls that take it."""
 
 
 @dataclass
@@ -74,6 +76,8 @@ class _Met:
 
     constants: dict[tuple[object, ...], dict[str, DTypeName]] = field(default_factory=dict)
     """Dtypes, constants, warps and stages as a key, with the dtypes by type variable."""
+    multiples: dict[tuple[object, ...], dict[str, set[bool]]] = field(default_factory=dict)
+    """Whether integers were multiples of 16, by such a key."""
     wide: set[str] = field(default_factory=set)
     """Parameters that need 64 bits."""
 
@@ -126,6 +130,10 @@ def _note(
         raise NotAllowed(launch.node, f"num_stages={stages}: it must be 1 to 16")
     key = (*types.values(), *constants, warps, stages)
     met.constants.setdefault((repr(key), *key), types)
+    multiples = met.multiples.setdefault((repr(key), *key), {})
+    for name, value in given.items():
+        if isinstance(value, int):
+            multiples.setdefault(name, set()).add(value % 16 == 0)
     if len(met.constants) > MOST_VARIANTS:
         raise NotAllowed(
             launch.node,
@@ -190,8 +198,8 @@ def _calls(
         name: _extents(task, name, numbers, name in choosing) for name in task.dims
     }
     axes |= {one.name: _scalar_values(task, one.name) for one in task.scalars}
-    strides = [name for arg in task.args for name in arg.stride_names]
-    axes |= {n: [WIDE, *task.dims] if n in choosing else [WIDE] for n in strides}
+    strides = {name: arg for arg in task.args for name in arg.stride_names}
+    axes |= {n: [0, 1, *task.dims] if n in choosing else [0, 1] for n in strides}
     axes |= {arg.name: [True, False] if arg.optional else [True] for arg in task.args}
     every: Iterator[tuple[Any, ...]] = itertools.product(*axes.values())
     if prod(map(len, axes.values())) > MOST_CALLS:
@@ -199,11 +207,17 @@ def _calls(
         corners = itertools.islice(itertools.product(*ends), MOST_CALLS)
         drawn = [tuple(draws.choice(one) for one in axes.values()) for _ in range(MOST_CALLS)]
         every = itertools.chain(corners, drawn)
+    kinds = list(zip(task.types, task.combinations, strict=True))
     for some in every:
-        call = dict(zip(axes, some, strict=True))
-        call |= {name: call.get(call[name], call[name]) for name in strides}
-        for types in task.types:
+        drawn_call = dict(zip(axes, some, strict=True))
+        for types, kind in kinds:
+            call = dict(drawn_call)
+            if not all(dim.allows(call[n], kind.dtype) for n, dim in task.dims.items()):
+                continue
             dtypes = {arg.name: types.get(arg.dtype, arg.dtype) for arg in task.args}
+            for name, arg in strides.items():
+                step, chosen = arg.stride_step(kind.case({})), call[name]
+                call[name] = call[chosen] if isinstance(chosen, str) else WIDE + chosen * step
             yield {**types}, call | {n: d if call[n] else None for n, d in dtypes.items()}
 
 
@@ -226,11 +240,14 @@ def _extents(task: Task, name: str, numbers: set[int], choosing: bool) -> list[i
     if dim.values:
         return list(dim.values)
     if not choosing:
-        return [low, high]
+        steps = {step, *(dim.step(dtype) for dtype in task.dtypes)}
+        ends = {-(-low // by) * by + more * by for by in steps for more in range(4)}
+        return sorted(ends | {dim.nearest(high, dtype) for dtype in task.dtypes})
     if (high - low) // step < MOST_LISTED:
         return list(range(-(-low // step) * step, high + 1, step))
     about = {low, high, *numbers, *(2**k for k in range(high.bit_length()))}
-    near = {(one + by) // step * step for one in about for by in (-step, 0, step)}
+    steps = {step, *(dim.step(dtype) for dtype in task.dtypes)}
+    near = {(n + by) // s * s for n in about for s in steps for by in (-s, 0, s)}
     return sorted(one for one in near if low <= one <= high)
 
 
@@ -238,7 +255,8 @@ def _scalar_values(task: Task, name: str) -> list[float]:
     (scalar,) = (one for one in task.scalars if one.name == name)
     if scalar.type == "bool":
         return [False, True]
-    found = sorted({*scalar.named, *(scalar.range or ())})
+    low, high = scalar.range or (scalar.value, scalar.value)
+    found = sorted(v for v in {*scalar.named, low, high, low + 1} if scalar.allows(v))
     return found if scalar.type == "float" else [int(one) for one in found]
 
 
@@ -267,5 +285,10 @@ def _compilings(launch: KernelCall, met: _Met, task: Task) -> list[Compiling]:
             else:
                 signature[name] = "i64" if name in met.wide else "i32"
         variant = Variant(signature, constants, int(str(warps)), int(str(stages)))
-        found.append(Compiling(types, chosen, variant))
+        multiples = {name: frozenset(some) for name, some in met.multiples[key].items()}
+        aligned = {arg.name: arg.min_alignment_bytes % 16 == 0 for arg in task.args}
+        for name, value in launch.given.items():
+            if isinstance(value, ast.Name) and launch.kinds[name] == "pointer":
+                multiples[name] = frozenset({True, aligned[value.id]})
+        found.append(Compiling(types, chosen, variant, multiples))
     return found

@@ -89,3 +89,14 @@ def test_a_literal_one_and_none_are_constants_of_the_compilation() -> None:
     variant = asked("rmsnorm", ("  weight,\n        h", "  None,\n        h"))[0].variant
     assert variant.signature["weight_ptr"] == "constexpr"
     assert variant.constants["weight_ptr"] is None
+
+
+def test_code_that_no_call_can_take_is_not_wanted() -> None:
+    """Multiples of 16 where the contract has no others, and others where it has no multiples."""
+    whole = "    BLOCK = triton.next_power_of_2(h)\n"
+    seen = {one.constants["BLOCK"]: one.multiples["h"] for one in asked("rmsnorm", (WHOLE, whole))}
+    assert (seen[8], seen[16]) == ({False}, {True, False})
+    found = asked("moe_sum_reduce")[0]
+    assert found.multiples["hidden"] == {True, False} and found.multiples["input_ptr"] == {True}
+    strided = asked("rmsnorm")[0].multiples
+    assert strided["out_stride"] == {True, False}
