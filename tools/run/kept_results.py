@@ -1,0 +1,115 @@
+"""Inputs and expected outputs that every run of a task needs, kept in the cache by their content.
+
+A run draws the seeds of nearly all its cases, so no other run has the same ones. Those whose seeds
+the task itself states are the same in each: timed cases, and the check cases as they are written.
+An entry is named by all that its content depends on: the task's files, the judge's, the case, the
+library that draws and computes, the machine's architecture. Files are taken over as copies, and
+only where each has the hash that was noted when it was kept.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
+from astra_vgpu.ground.errors import MissingDependency
+
+logger = logging.getLogger(__name__)
+
+KIND, NOTES = "oracle", "files.json"
+MOST_BYTES = 2**27
+"""Most bytes of the files of one case that is kept: a 32nd of what the cache holds by default."""
+CHUNK_BYTES = 2**20
+Folders = Mapping[str, Path]
+"""Folders of one case, by what lies in them."""
+
+
+@dataclass
+class KeptResults:
+    """The kept cases of one task. What cannot be kept or taken costs only the time to make it."""
+
+    task: Task
+
+    @cached_property
+    def _stated(self) -> frozenset[str]:
+        """Keys of the cases whose seeds the task states."""
+        timed = (case for case, _ in (*self.task.demo, *self.task.bench))
+        return frozenset(case.key for case in (*self.task.check, *timed))
+
+    def are_of(self, case: Case) -> bool:
+        """Whether every run has this case."""
+        return case.key in self._stated
+
+    @cached_property
+    def _made_by(self) -> str:
+        return "\0".join((self.task.id, judge_sha256(), version("torch"), platform.machine()))
+
+    def take(self, case: Case, into: Folders) -> bool:
+        """Copy what is kept of a case into these folders, which are empty; False where nothing is,
+        or not what was kept: then they may hold a part of it."""
+        try:
+            entry = self._entry(case)
+            if not in_cache(entry):
+                return False
+        except MissingDependency:  # there is no cache
+            return False
+        try:
+            if _taken(entry, into):
+                return True
+            why: object = "it was changed"
+        except (OSError, ValueError) as error:
+            why = error
+        logger.warning("%s: %s in the cache is made again: %s", self.task.name, case, why)
+        shutil.rmtree(entry, ignore_errors=True)
+        return False
+
+    def keep(self, case: Case, made: Folders) -> None:
+        """Keep the files of these folders."""
+        files = [(place, path) for place, folder in made.items() for path in folder.iterdir()]
+        if sum(path.stat().st_size for _, path in files) > MOST_BYTES:
+            return
+        try:
+            with new_entry(self._entry(case)) as scratch:
+                hashes = dict[str, dict[str, str]]()
+                for place, path in files:
+                    (scratch / place).mkdir(exist_ok=True)
+                    found = _copied(path, scratch / place / path.name)
+                    hashes.setdefault(place, {})[path.name] = found
+                (scratch / NOTES).write_text(json.dumps(hashes))
+        except (OSError, MissingDependency) as error:
+            logger.info("%s: %s is not kept: %s", self.task.name, case, error)
+
+    def _entry(self, case: Case) -> Path:
+        return cache_folder(KIND) / sha256_of(f"{self._made_by}\0{case.key}")[:32]
+
+
+def _taken(entry: Path, into: Folders) -> bool:
+    """Whether all files of an entry are copied and unchanged."""
+    notes = json.loads((entry / NOTES).read_text())
+    for place, folder in into.items():
+        for name, noted in notes.get(place, {}).items():
+            if Path(name).name != name or _copied(entry / place / name, folder / name) != noted:
+                return False
+    return True
+
+
+def _copied(source: Path, target: Path) -> str:
+    """Copies a file; the hexadecimal sha256 of what was copied."""
+    digest = sha256()
+    with source.open("rb") as read, target.open("wb") as written:
+        while chunk := read.read(CHUNK_BYTES):
+            digest.update(chunk)
+            written.write(chunk)
+    return digest.hexdigest()
