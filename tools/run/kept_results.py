@@ -89,7 +89,7 @@ class KeptResults:
                     hashes.setdefault(place, {})[path.name] = found
                 (scratch / NOTES).write_text(json.dumps(hashes))
         except (OSError, MissingDependency) as error:
-            logger.info("%s: %s is not kept: %s", self.task.name, case, error)
+            logger.info("%s: %s stays out of the cache: %s", self.task.name, case, error)
 
     def _entry(self, case: Case) -> Path:
         return cache_folder(KIND) / sha256_of(f"{self._made_by}\0{case.key}")[:32]
