@@ -67,6 +67,7 @@ def work(
     --json prints one document at the end, so it requires --once. Exit code with --once: 2 if a
     job was refused, 3 if a result could not be written.
     """
+    import signal
     import sys
 
     from astra_chat.detached.answering import at_end_of, interrupt
@@ -78,6 +79,8 @@ def work(
         raise BadInput("--json requires --once: without it the command never ends")
     chosen, lines = pick_device(device), list[str]()
     if beside:
+        # A shell lets what it starts in the background ignore this signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         at_end_of(sys.stdin.buffer, interrupt)
         count = _worked(chosen, folders, once, trust, lambda line: tell_the_first(said=line))
         tell_the_first(count=count)
@@ -130,7 +133,7 @@ def _worked(
                 here = f"in {places} on {device.name}"
                 note(f"judging the jobs that arrive {here}; press Ctrl-C to stop")
             work_on(worker, folders, threading.Event())
-        return {**worker.work(folders)}
+        return {str(name): number for name, number in worker.work(folders).items()}
 
 
 @app.command(hidden=True)
