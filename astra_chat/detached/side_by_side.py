@@ -1,10 +1,8 @@
 """Several workers of one GPU: while one measures, with the GPU to itself, the next jobs are guarded
 and built, their plans recorded and their oracles computed.
 
-The first worker is the command that was called; the others are processes that it starts, each with
-judges of its own. Claims keep two of them from one job. They end when their stdin does, so none
-outlives the first, however that ends. On stdout each writes a line of JSON for what it says, and at
-its end what came of its jobs.
+The first is the command that was called; it starts the others, which end when their stdin does.
+Claims keep two from one job. What the others say, and their counts, come as lines of JSON.
 """
 
 from __future__ import annotations
@@ -31,8 +29,7 @@ Counted = dict[str, int]
 
 
 def most_workers(device: Device) -> int:
-    """Returns how many workers a GPU of this machine has cores for; one without a GPU: its jobs
-    would only share the cores."""
+    """Returns how many workers a GPU has cores for; without a GPU they would only share them."""
     return jobs_at_once(cores(), max(1, len(gpu_handles()))) if device.kind == "cuda" else 1
 
 
@@ -84,9 +81,9 @@ class Beside:
             reader.join()
 
     def all_of(self, first: Mapping[str, int], look: Callable[[], Mapping[str, int]]) -> Counted:
-        """What came of all jobs once the others find none. `first`: of the first worker's; `look`
-        judges what is open still, as where one of the others was killed, and counts what is
-        refused, fails or is with other people's workers: of those each of ours says so."""
+        """What came of all jobs once the others find none. `first`: of the first worker's. `look`
+        judges what is open still, as where another was killed, and counts what each of ours
+        refuses or leaves."""
         for process, reader in self._running:
             process.wait()
             reader.join()

@@ -129,7 +129,7 @@ def ulp(values: Array, dtype: DTypeName) -> Array:
     1.0."""
     if not is_float(dtype):
         return np.ones(np.shape(values))
-    # On exponents where they are: each step of an array more is a pass through memory.
+    # Exponents stay where they are: each step more is a pass through memory.
     exponent = np.asarray(values, dtype=np.float64).view(np.int64) & DOUBLE_SPECIAL
     special = exponent == DOUBLE_SPECIAL
     if special.any():

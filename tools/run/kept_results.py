@@ -1,16 +1,15 @@
 """Inputs and expected outputs that every run of a task needs, kept in the cache by their content.
 
-A run draws the seeds of nearly all its cases, so no other run has the same ones. Those whose seeds
-the task itself states are the same in each: timed cases, and the check cases as they are written.
-An entry is named by all that its content depends on: the task's files, the judge's, the case, the
-library that draws and computes, the machine's architecture. Files are taken over as copies, and
-only where each has the hash that was noted when it was kept.
+A run draws the seeds of nearly all its cases. Those whose seeds the task states are the same in
+each run: timed cases, and check cases as they are written. An entry is named by all that it depends
+on; its files are copied, and each must have the hash that was noted when it was kept.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
 import shutil
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 KIND, NOTES = "oracle", "files.json"
 MOST_BYTES = 2**27
-"""Most bytes of the files of one case that is kept: a 32nd of what the cache holds by default."""
+"""Most bytes of a case's files: a 32nd of what the cache holds by default."""
 CHUNK_BYTES = 2**20
 Folders = Mapping[str, Path]
 """Folders of one case, by what lies in them."""
@@ -38,7 +37,7 @@ Folders = Mapping[str, Path]
 
 @dataclass
 class KeptResults:
-    """The kept cases of one task. What cannot be kept or taken costs only the time to make it."""
+    """The kept cases of one task."""
 
     task: Task
 
@@ -57,8 +56,8 @@ class KeptResults:
         return "\0".join((self.task.id, judge_sha256(), version("torch"), platform.machine()))
 
     def take(self, case: Case, into: Folders) -> bool:
-        """Copy what is kept of a case into these folders, which are empty; False where nothing is,
-        or not what was kept: then they may hold a part of it."""
+        """Copy what is kept of a case into these empty folders; False where that is nothing, or was
+        changed: then they may hold a part of it."""
         try:
             entry = self._entry(case)
             if not in_cache(entry):
@@ -69,25 +68,20 @@ class KeptResults:
             if _taken(entry, into):
                 return True
             why: object = "it was changed"
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError) as error:
             why = error
         logger.warning("%s: %s in the cache is made again: %s", self.task.name, case, why)
         shutil.rmtree(entry, ignore_errors=True)
         return False
 
     def keep(self, case: Case, made: Folders) -> None:
-        """Keep the files of these folders."""
-        files = [(place, path) for place, folder in made.items() for path in folder.iterdir()]
-        if sum(path.stat().st_size for _, path in files) > MOST_BYTES:
-            return
+        """Keep the files of these folders, in which reference.py may have left anything."""
         try:
+            if sum(p.lstat().st_size for one in made.values() for p in one.iterdir()) > MOST_BYTES:
+                return
             with new_entry(self._entry(case)) as scratch:
-                hashes = dict[str, dict[str, str]]()
-                for place, path in files:
-                    (scratch / place).mkdir(exist_ok=True)
-                    found = _copied(path, scratch / place / path.name)
-                    hashes.setdefault(place, {})[path.name] = found
-                (scratch / NOTES).write_text(json.dumps(hashes))
+                notes = {place: _kept(one, scratch / place) for place, one in made.items()}
+                (scratch / NOTES).write_text(json.dumps(notes))
         except (OSError, MissingDependency) as error:
             logger.info("%s: %s stays out of the cache: %s", self.task.name, case, error)
 
@@ -95,20 +89,37 @@ class KeptResults:
         return cache_folder(KIND) / sha256_of(f"{self._made_by}\0{case.key}")[:32]
 
 
+def _kept(folder: Path, target: Path) -> dict[str, str]:
+    """Copies the files of a folder, but no link's target; their hashes by name."""
+    found = dict[str, str]()
+    target.mkdir()
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for name in os.listdir(opened):  # noqa: PTH208
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=opened)
+            found[name] = _copied(file, target / name)
+    finally:
+        os.close(opened)
+    return found
+
+
 def _taken(entry: Path, into: Folders) -> bool:
     """Whether all files of an entry are copied and unchanged."""
     notes = json.loads((entry / NOTES).read_text())
     for place, folder in into.items():
-        for name, noted in notes.get(place, {}).items():
-            if Path(name).name != name or _copied(entry / place / name, folder / name) != noted:
+        for name, noted in notes[place].items():
+            if Path(name).name != name:
+                return False
+            file = os.open(entry / place / name, os.O_RDONLY)
+            if _copied(file, folder / name) != noted:
                 return False
     return True
 
 
-def _copied(source: Path, target: Path) -> str:
-    """Copies a file; the hexadecimal sha256 of what was copied."""
+def _copied(file: int, target: Path) -> str:
+    """Copies an opened file, which is closed; the hexadecimal sha256 of what was copied."""
     digest = sha256()
-    with source.open("rb") as read, target.open("wb") as written:
+    with os.fdopen(file, "rb") as read, target.open("xb") as written:
         while chunk := read.read(CHUNK_BYTES):
             digest.update(chunk)
             written.write(chunk)

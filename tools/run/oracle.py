@@ -270,7 +270,8 @@ class Oracle:
         """Whether the cache had this case, which is there then."""
         if not self._kept.are_of(oracle_case.case):
             return False
-        scratch, inputs = (Path(tempfile.mkdtemp(dir=self._root.name)) for _ in range(2))
+        # Out of the oracle process's reach until they are whole.
+        scratch, inputs = (Path(tempfile.mkdtemp(prefix="astra-kept-")) for _ in range(2))
         took = self._kept.take(oracle_case.case, {"expected": scratch, "inputs": inputs})
         if took and not oracle_case.inputs.exists():
             inputs.rename(oracle_case.inputs)

@@ -52,10 +52,8 @@ def test_workers_side_by_side_judge_each_job_once(task: Task, tmp_path: Path) ->
     words = ("--device", "virtual", "--once", "--json", "--workers", "3")
     code, text = command("judge", "work", tmp_path, *words)
     document = json.loads(text)
-    assert (code, document["count"]) == (
-        2,
-        {"judged": 6, "refused": 1, "claimed": 0, "failed": 0},
-    )
+    assert code == 2
+    assert document["count"] == {"judged": 6, "refused": 1, "claimed": 0, "failed": 0}
     judged = [line.split()[1] for line in document["lines"] if "candidate" in line]
     assert sorted(judged) == sorted(f"{folder.name[:12]}:" for folder in folders)
     assert sum("is refused" in line for line in document["lines"]) == 1
