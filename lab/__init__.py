@@ -2,6 +2,7 @@
 
 Astra itself, measured:
 measure_astra       start-up, turns, judge, noise
+busy_noise          baselines against themselves while other judges are at work
 measure_evaluations seconds of evaluations on a GPU, step by step
 measure_interfaces  a new user's first judged kernel, by command, Python, MCP and mailbox
 measure_calls       what a winner's call costs the host beside the GPU

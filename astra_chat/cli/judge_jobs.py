@@ -17,7 +17,13 @@ from astra_chat.display.notes import note
 from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from astra_chat.detached.packing import Carried
+    from astra_chat.tools.types import Device
+
+BESIDE = "--beside"
+"""How the first of several workers starts the others."""
 
 app = typer.Typer(
     help="Judge kernels on this machine for runs with --judge detached.", no_args_is_help=True
@@ -36,10 +42,6 @@ def register(main: typer.Typer) -> None:
     main.add_typer(app, name="judge", short_help="Judge kernels for runs on other machines.")
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
 @app.command(short_help="Judge all open jobs of the runs in DIR.")
 def work(
     folders: RunsArgument,
@@ -47,33 +49,55 @@ def work(
     once: Annotated[
         bool, typer.Option("--once", help="Exit when no open job is left, instead of waiting.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Jobs at the same time; default: on a GPU two to four, as many as cores allow.",
+        ),
+    ] = None,
     trust: TrustOption = False,
+    beside: Annotated[bool, typer.Option(BESIDE, hidden=True)] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Judge all open jobs of the runs in DIR, and write the results next to them.
 
+    On a GPU several workers judge side by side: while one measures, the others build and check.
     --json prints one document at the end, so it requires --once. Exit code with --once: 2 if a
     job was refused, 3 if a result could not be written.
     """
-    from astra_chat.detached.worker import Worker, work_on
-    from astra_chat.display.work_progress import work_progress
-    from astra_chat.session.provenance import versions
+    import signal
+    import sys
+
+    from astra_chat.detached.answering import at_end_of, interrupt
+    from astra_chat.detached.side_by_side import Beside, most_workers, tell_the_first
     from astra_chat.tools.system.devices import pick_device
     from astra_vgpu.ground.errors import BadInput
 
     if as_json and not once:
         raise BadInput("--json requires --once: without it the command never ends")
     chosen, lines = pick_device(device), list[str]()
-    say = lines.append if as_json else _say
-    with work_progress(quiet=as_json) as tell:
-        worker = Worker(
-            chosen, versions(chosen), trust=trust, say=say, begin=note, on_progress=tell
-        )
-        places = ", ".join(map(str, folders))
-        if not once:
-            note(f"judging the jobs that arrive in {places} on {chosen.name}; press Ctrl-C to stop")
-            work_on(worker, folders, threading.Event())
-        count = worker.work(folders)
+    if beside:
+        # A shell lets what it starts in the background ignore this signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        at_end_of(sys.stdin.buffer, interrupt)
+        count = _worked(chosen, folders, once, trust, lambda line: tell_the_first(said=line))
+        tell_the_first(count=count)
+        return
+
+    def say(line: str) -> None:
+        """Once: what is refused, each worker refuses."""
+        if line not in lines:
+            lines.append(line)
+            if not as_json:
+                print(line, flush=True)
+
+    flags = [*(["--once"] if once else []), *(["--trust"] if trust else [])]
+    words = [*map(str, folders), "--device", device, "--workers", "1", BESIDE, *flags]
+    with Beside(words, (workers or most_workers(chosen)) - 1, say) as others:
+        count = _worked(chosen, folders, once, trust, say, quiet=as_json)
+        count = others.all_of(count, lambda: _worked(chosen, folders, True, trust, say))
     if as_json:
         print(json.dumps({"schema": WORKED, "count": count, "lines": lines}, indent=2))
     else:
@@ -82,6 +106,34 @@ def work(
         raise typer.Exit(ENVIRONMENT)
     if count["refused"]:
         raise typer.Exit(BAD_INPUT)
+
+
+def _worked(
+    device: Device,
+    folders: list[Path],
+    once: bool,
+    trust: bool,
+    say: Callable[[str], None],
+    *,
+    quiet: bool = True,
+) -> dict[str, int]:
+    """What came of the jobs of one worker; without `once` it never ends."""
+    from astra_chat.detached.worker import Worker, work_on
+    from astra_chat.display.work_progress import work_progress
+    from astra_chat.session.provenance import versions
+
+    with work_progress(quiet=quiet) as tell:
+        begin = (lambda _: None) if quiet else note
+        worker = Worker(
+            device, versions(device), trust=trust, say=say, begin=begin, on_progress=tell
+        )
+        if not once:
+            places = ", ".join(map(str, folders))
+            if not quiet:
+                here = f"in {places} on {device.name}"
+                note(f"judging the jobs that arrive {here}; press Ctrl-C to stop")
+            work_on(worker, folders, threading.Event())
+        return {str(name): number for name, number in worker.work(folders).items()}
 
 
 @app.command(hidden=True)

@@ -136,9 +136,18 @@ def needed(task: Task, piece: MeasuredPiece) -> float:
     places = off_places(piece)
     widening = 0.5
     while len(places) and widening < MOST_NEEDED:
-        places = places[~within(banded(task, piece, places), piece, widening)]
+        places = _outside(task, piece, places, widening)
         widening *= 2 if len(places) else 1
     return widening
+
+
+def _outside(task: Task, piece: MeasuredPiece, places: Array, widening: float) -> Array:
+    """Those of the places at which the result is wrong."""
+    found = [places[:0]]
+    for part in parts(len(places)):
+        some = places[part]
+        found.append(some[~within(banded(task, piece, some), piece, widening)])
+    return np.concatenate(found)
 
 
 def inside_share(task: Task, piece: MeasuredPiece) -> tuple[int, int]:
@@ -158,30 +167,23 @@ def inside_share(task: Task, piece: MeasuredPiece) -> tuple[int, int]:
 
 def outside_band(task: Task, piece: MeasuredPiece, widening: float = 1.0) -> Wrong | None:
     """The results that are neither the nearest value nor near a midpoint."""
-    places = off_places(piece)
-    if not len(places):
-        return None
-    values = banded(task, piece, places)
-    bad = np.flatnonzero(~within(values, piece, widening))
-    if not len(bad):
-        return None
-    return _wrong(piece, values, places, bad, widening)
+    bad = _outside(task, piece, off_places(piece), widening)
+    return _wrong(piece, banded(task, piece, bad), bad, widening) if len(bad) else None
 
 
-def _wrong(
-    piece: MeasuredPiece, values: Banded, places: Array, bad: Array, widening: float
-) -> Wrong:
-    first, dtype = int(bad[0]), piece.arg.dtype_of(piece.case)
-    unit = float(ulp(values.expected[first : first + 1], dtype)[0])
-    steps = float(values.expected[first]) / unit
+def _wrong(piece: MeasuredPiece, values: Banded, places: Array, widening: float) -> Wrong:
+    """`values`: at these places, which are all wrong."""
+    dtype = piece.arg.dtype_of(piece.case)
+    unit = float(ulp(values.expected[:1], dtype)[0])
+    steps = float(values.expected[0]) / unit
     distance = abs(abs(steps - np.floor(steps)) - 0.5)
-    band = float(values.width[first]) * widening / unit
+    band = float(values.width[0]) * widening / unit
     return imprecise(
         piece.arg,
         piece.case,
-        values.got[bad],
-        values.expected[bad],
-        piece.ran[places[bad]],
+        values.got,
+        values.expected,
+        piece.ran[places],
         total=len(piece.got),
         note=_note(piece, distance, band),
     )

@@ -51,8 +51,8 @@ MIN_EXPONENT: dict[DTypeName, int] = {
     "float8_e8m0fnu": -127,
 }
 """Least binary exponent of a dtype's normal numbers."""
-DOUBLE_FRACTION, DOUBLE_BIAS, DOUBLE_SPECIAL = 52, 1023, 2047
-"""Bits of a float64's fraction, bias of its exponent, and the exponent of infinity and NaN."""
+DOUBLE_FRACTION, DOUBLE_BIAS, DOUBLE_SPECIAL = 52, 1023, 2047 << 52
+"""Bits of a float64's fraction, bias of its exponent, and the bits of infinity's exponent."""
 STORED: dict[DTypeName, Any] = {
     "float16": np.float16,
     "float32": np.float32,
@@ -93,11 +93,17 @@ def rounded(values: Array, dtype: DTypeName) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "float32":
             return values.astype(np.float32).astype(np.float64)
+        # Infinity and NaN, whose step is that of 1.0, stay what they are.
         step = ulp(values, dtype)
-        nearest: Array = np.where(np.isfinite(values), np.rint(values / step) * step, values)
+        nearest: Array = np.asarray(values / step)
+        np.rint(nearest, out=nearest)
+        nearest *= step
         if (largest := largest_of(dtype)) < math.inf:
             return np.clip(nearest, least_of(dtype), largest)
-        return np.where(np.abs(nearest) >= OVERFLOW[dtype], np.sign(nearest) * np.inf, nearest)
+        beyond = np.abs(nearest) >= OVERFLOW[dtype]
+        if beyond.any():
+            nearest[beyond] = np.copysign(math.inf, nearest[beyond])
+        return nearest
 
 
 def largest_of(dtype: DTypeName) -> float:
@@ -123,11 +129,14 @@ def ulp(values: Array, dtype: DTypeName) -> Array:
     1.0."""
     if not is_float(dtype):
         return np.ones(np.shape(values))
-    bits = np.asarray(values, dtype=np.float64).view(np.int64)
-    exponent = bits >> DOUBLE_FRACTION & DOUBLE_SPECIAL
-    exponent = np.where(exponent == DOUBLE_SPECIAL, DOUBLE_BIAS, exponent)
-    exponent = np.maximum(exponent, MIN_EXPONENT[dtype] + DOUBLE_BIAS)
-    units: Array = (exponent - FRACTION_BITS[dtype] << DOUBLE_FRACTION).view(np.float64)
+    # Exponents stay where they are: each step more is a pass through memory.
+    exponent = np.asarray(values, dtype=np.float64).view(np.int64) & DOUBLE_SPECIAL
+    special = exponent == DOUBLE_SPECIAL
+    if special.any():
+        exponent = np.where(special, DOUBLE_BIAS << DOUBLE_FRACTION, exponent)
+    exponent = np.maximum(exponent, MIN_EXPONENT[dtype] + DOUBLE_BIAS << DOUBLE_FRACTION)
+    exponent -= FRACTION_BITS[dtype] << DOUBLE_FRACTION
+    units: Array = exponent.view(np.float64)
     return units
 
 

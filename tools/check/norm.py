@@ -37,8 +37,15 @@ class _Piece:
         kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
         nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
         exact = kept & (got == expected) if binary else kept[:0]
-        error = np.maximum(np.abs(got[kept] - expected[kept]) - flushed, 0.0)
-        return _Piece(expected[kept], error, expected[nearest], int(off.sum()), exact)
+        if kept.all():  # as nearly always: no copies
+            target, error = expected, got - expected
+        else:
+            target, error = expected[kept], got[kept] - expected[kept]
+        np.abs(error, out=error)
+        if flushed:
+            error = np.maximum(error - flushed, 0.0)
+        nearest_of = expected if nearest.all() else expected[nearest]
+        return _Piece(target, error, nearest_of, int(off.sum()), exact)
 
     def scaled(self, least: float, dtype: DTypeName) -> tuple[Array, Array]:
         """The errors, and half an ulp, in ulps of each element on a scale of at least `least`."""
@@ -97,12 +104,13 @@ class Norm:
             return Norm(0.0, 0.0, 0, 1.0, exact=exact)
         least = max(_rms(*(one.target for one in pieces)), floor)
         errors, halves = zip(*(one.scaled(least, dtype) for one in pieces), strict=True)
-        fourths = sum(float(np.sum(half**4)) for half in halves)
+        squares = [np.square(half) for half in halves]
+        fourths = sum(float(np.sum(np.square(square))) for square in squares)
         return Norm(
             _rms(*errors),
             _rms(*halves),
             count,
-            sum(float(np.sum(half**2)) for half in halves) ** 2 / fourths,
+            sum(float(np.sum(square)) for square in squares) ** 2 / fourths,
             sum(len(one.nearest) for one in pieces),
             sum(one.off for one in pieces),
             _different([one.nearest for one in pieces]),

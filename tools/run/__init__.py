@@ -14,5 +14,6 @@ looked_at         runs that several threads look at, in their order
 failures          the failures that a runner process reports; names of CUDA errors
 nvidia_tools      calls of a candidate under Nsight Compute or Compute Sanitizer
 oracle            inputs and float64 results of a case, made by the oracle processes
+kept_results      its results that every run needs, in the cache
 oracle_process    those processes: their start, their requests, and which makes what
 """

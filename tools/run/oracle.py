@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from astra_chat.tools.run.kept_results import KeptResults
 from astra_chat.tools.run.oracle_process import OracleProcess, most_processes, served_by, shared_out
 from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
@@ -114,6 +115,7 @@ class Oracle:
         self._removed.mkdir()
         root = Path(self._root.name)
         self._processes = [OracleProcess(task, root) for _ in range(most_processes())]
+        self._kept = KeptResults(task)
         self._one = threading.RLock()
         """Serializes requests to the processes."""
         self._asking, self._quiet = 0, Stop()
@@ -259,9 +261,25 @@ class Oracle:
             missing = [
                 oracle_case for folder, oracle_case in distinct.items() if not folder.is_dir()
             ]
+            missing = [oracle_case for oracle_case in missing if not self._took(oracle_case)]
             there = len(distinct) - len(missing)
             if missing:
                 self._make(missing, stop, lambda made: on_case(there + made))
+
+    def _took(self, oracle_case: OracleCase) -> bool:
+        """Whether the cache had this case, which is there then."""
+        if not self._kept.are_of(oracle_case.case):
+            return False
+        # Out of the oracle process's reach until they are whole.
+        scratch, inputs = (Path(tempfile.mkdtemp(prefix="astra-kept-")) for _ in range(2))
+        took = self._kept.take(oracle_case.case, {"expected": scratch, "inputs": inputs})
+        if took and not oracle_case.inputs.exists():
+            inputs.rename(oracle_case.inputs)
+            scratch.rename(oracle_case.folder)
+            return True
+        for folder in (scratch, inputs):
+            remove_soon(folder)
+        return False
 
     def _folders(self, case: Case) -> tuple[Path, Path]:
         """Returns the folder of a case's expected outputs and that of its inputs."""
@@ -302,6 +320,9 @@ class Oracle:
                     label = oracle_case.case.label
                     logger.info("%s: no derived sums on %s: %s", self._task.name, label, note)
                 scratch[place].rename(oracle_case.folder)
+                if not given and self._kept.are_of(oracle_case.case):
+                    parts = {"expected": oracle_case.folder, "inputs": oracle_case.inputs}
+                    self._kept.keep(oracle_case.case, parts)
                 made += 1
                 on_case(made)
             served = made == len(missing)

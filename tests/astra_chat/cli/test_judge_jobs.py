@@ -46,6 +46,19 @@ def test_work_ends_with_a_count_and_a_code(
     assert "cannot read" in capsys.readouterr().err
 
 
+def test_workers_side_by_side_judge_each_job_once(task: Task, tmp_path: Path) -> None:
+    folders = [put(tmp_path / "jobs", task, number=number) for number in range(6)]
+    put(tmp_path / "other" / "jobs", task, judge_sha256=64 * "a")
+    words = ("--device", "virtual", "--once", "--json", "--workers", "3")
+    code, text = command("judge", "work", tmp_path, *words)
+    document = json.loads(text)
+    assert code == 2
+    assert document["count"] == {"judged": 6, "refused": 1, "claimed": 0, "failed": 0}
+    judged = [line.split()[1] for line in document["lines"] if "candidate" in line]
+    assert sorted(judged) == sorted(f"{folder.name[:12]}:" for folder in folders)
+    assert sum("is refused" in line for line in document["lines"]) == 1
+
+
 WITHOUT_AUTOGEN = """
 import sys
 for name in ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "openai"):
