@@ -8,7 +8,7 @@
 #include "machine.h"
 
 #define MANY ((uint32_t)1 << 31)
-#define FLAG MANY /* of a cell of additions: somebody looks at the result */
+#define FLAG MANY /* of a cell of updates: somebody looks at the result */
 
 static uint32_t block_of(const struct launch *launch, uint32_t cell) { return (cell & ~MANY) >> launch->site_bits; }
 
@@ -171,7 +171,7 @@ void block_race_span_write(struct warp *w, const struct site *site, const struct
   }
 }
 
-/* Of several additions the first counts that nothing has ordered before later ones. */
+/* Of several updates the first counts that nothing has ordered before later ones. */
 static void add(struct warp *w, const struct buffer *buffer, uint32_t lane, uint64_t at) {
   const uint32_t me = w->block_id + 1;
   if (buffer->adders[at] == FLAG) return;
@@ -192,7 +192,7 @@ static void note_loose(struct warp *w, const struct site *site, const struct buf
   }
 }
 
-/* An ordered access: what is added there is not only data. It matters whether it is loose. */
+/* An ordered access: at a flag, what is updated there is not only data; or for data. It matters whether it is loose. */
 void block_race_flag(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
   const uint32_t mine = mine_of(w, site);
   LANES_OF(m, l) {
@@ -200,7 +200,8 @@ void block_race_flag(struct warp *w, const struct site *site, const struct buffe
     if (!b->writers || !b->adders) continue;
     const uint64_t last = index_of(b, address[l] + site->size - 1);
     for (uint64_t at = index_of(b, address[l]); at <= last; at++) {
-      b->adders[at] = FLAG;
+      if (!site->reads_data) b->adders[at] = FLAG;
+      else if (added_by_others(w->launch, b, at, block_of(w->launch, mine))) met(w, site, b, l, address[l], at, ADDED);
       if (site->loose && b->posted) note_loose(w, site, b, l, address[l], at, mine);
     }
   }

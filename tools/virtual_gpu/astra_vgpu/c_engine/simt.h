@@ -27,7 +27,7 @@ struct buffer {
   uint32_t *writers, *readers; /* cells of block_races.c, or null */
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
   uint32_t *writer_times, *reader_times; /* the same, where blocks may be ordered: block_order.c */
-  uint32_t *adders, *adder_times; /* the same, of atomic additions; FLAG where somebody looks at the result */
+  uint32_t *adders, *adder_times; /* the same, of atomic updates; FLAG where somebody looks at the result */
   uint16_t *adder_threads;
   uint32_t *posted; /* like writers, of loose stores */
   uint8_t *flags;   /* where a loose load looked for a value that decides something */
@@ -77,8 +77,9 @@ struct site {
   uint64_t infinity;   /* and the bits of an infinity: those of a NaN are larger, but for the sign */
   uint8_t arrays;      /* in shared memory, the only ones that it may access: lowering/shared_arrays.py; 0: any */
   struct { uint32_t start, end; } array[MAX_ARRAYS];
-  uint8_t sums; /* an atomic addition whose result nothing reads */
+  uint8_t sums; /* an atomic update whose result nothing reads */
   uint8_t loose, decides; /* a load or store: lowering/ordered_accesses.py */
+  uint8_t reads_data; /* an atomic operation or ordered load: lowering/data_reads.py */
 };
 struct barrier {
   uint32_t instruction, target, block; /* block: that it ends */

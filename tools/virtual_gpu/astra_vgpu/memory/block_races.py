@@ -12,7 +12,8 @@ without a fence: that covers tiles that are compacted in place. This accepts mor
 model does: a missed race is better than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
-whose value decides nothing, of what another block stored so, needs the same order.
+whose value decides nothing, of what another block stored so, needs the same order. So does a read,
+by an atomic too, of what others updated by atomics, if its value decides nothing (data_reads.py).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ STORED_AND_CACHED = (
 MANY = 1 << 31
 """Bit of a reader's cell: several blocks read; of a writer's: several wrote the same value."""
 FLAG = MANY
-"""Value of a cell of additions where somebody looks at the result."""
+"""Value of a cell of updates where somebody looks at the result."""
 _BITS = 31
-DID = ("read", "wrote", "added to")
+DID = ("read", "wrote", "updated")
 """What the earlier access did; the C engine knows them by number."""
 COARSEST_BITS = 5
 COARSE_CELLS = 1 << 20
@@ -74,13 +75,13 @@ class Cells:
     reader_times: NDWords | None = None
     """Time of the access in each cell of `readers`, by the clock of block_order."""
     adders: NDWords | None = None
-    """Cells like `writers`, for atomic additions whose result nothing reads
-    (ordered_accesses.unread_sums): the first that is not ordered before what came later; FLAG where
-    somebody looks at the result."""
+    """Cells like `writers`, for atomic updates whose result nothing reads
+    (ordered_accesses.unread_updates): the first that is not ordered before what came later; FLAG
+    where somebody looks at the result."""
     adder_threads: NDThreads | None = None
     """Thread of the block, for each cell of `adders`."""
     adder_times: NDWords | None = None
-    """Time of the addition in each cell of `adders`, by the clock of block_order."""
+    """Time of the update in each cell of `adders`, by the clock of block_order."""
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""

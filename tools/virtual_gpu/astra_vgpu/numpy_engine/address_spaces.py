@@ -60,7 +60,9 @@ class Site:
     float_type: str = ""
     """Float type of what a store writes, or "" for anything else: float_stores.float_stores."""
     sums: bool = False
-    """An atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
+    """An atomic update whose result nothing reads: ordered_accesses.unread_updates."""
+    reads_data: bool = False
+    """An atomic operation or ordered load that looks at no flag: data_reads.data_reads."""
 
     @property
     def releases(self) -> bool:

@@ -90,6 +90,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
         blind=how == "exch",
         counts=adds_one(code.instruction),
         sums=id(code.instruction) in code.unit.sums,
+        reads_data=id(code.instruction) in code.unit.data_reads,
     )
 
     def step(f: Frame) -> None:

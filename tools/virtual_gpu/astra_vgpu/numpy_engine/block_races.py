@@ -31,7 +31,7 @@ from astra_vgpu.types import MEETING_BYTES, WARP_LANES
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 _MANY = np.uint32(MANY)
-Did = Literal["read", "wrote", "added to"]
+Did = Literal["read", "wrote", "updated"]
 
 
 def fence(f: Frame, active: Active) -> None:
@@ -149,7 +149,7 @@ class Touch:
     def _when(self, did: Did) -> tuple[NDArray[np.uint16] | None, Words | None]:
         """Threads and times of the cells of those who did that."""
         cells = self._cells
-        if did == "added to":
+        if did == "updated":
             return cells.adder_threads, cells.adder_times
         if did == "wrote":
             return cells.writer_threads, cells.writer_times
@@ -190,7 +190,7 @@ class Touch:
         another ordered one, at a flag."""
         for granules in self._granules():
             if self._site.ordered:
-                self._flag(granules)
+                self._look_at_updates(granules)
                 if not self._site.loose:
                     continue
             posted, flags = self._cells.posted, self._cells.flags
@@ -203,18 +203,25 @@ class Touch:
             self._stop(granules, earlier, self._others(earlier) & ~flags[granules])
 
     def _flag(self, granules: NDArray[np.int64]) -> None:
-        """Notes that what is added there is not only data: somebody looks at the result."""
+        """Notes that what is updated there is not only data: somebody looks at the result."""
         if self._cells.adders is not None:
             self._cells.adders[granules] = FLAG
 
+    def _look_at_updates(self, granules: NDArray[np.int64]) -> None:
+        """An ordered read: at a flag, or for data, which needs the order of a plain load."""
+        if self._site.reads_data:
+            self._stop_at_sums(granules)
+        else:
+            self._flag(granules)
+
     def _add(self, granules: NDArray[np.int64]) -> None:
-        """Notes additions; of several the first counts that nothing has ordered before later
+        """Notes updates; of several the first counts that nothing has ordered before later
         ones."""
-        adders, threads, times = self._cells.adders, *self._when("added to")
+        adders, threads, times = self._cells.adders, *self._when("updated")
         if adders is None or threads is None or times is None:
             return
         known = adders[granules]
-        held = self._unordered(granules, known, self._others(known), "added to")
+        held = self._unordered(granules, known, self._others(known), "updated")
         at = np.flatnonzero(~held & (known != FLAG))[::-1]
         adders[granules[at]], threads[granules[at]] = self._mine[at], self._threads[at]
         times[granules[at]] = self._now
@@ -223,7 +230,7 @@ class Touch:
         if self._cells.adders is not None:
             known = self._cells.adders[granules]
             clash = self._others(known) & (known != FLAG)
-            self._stop(granules, known, clash if among is None else clash & among, "added to")
+            self._stop(granules, known, clash if among is None else clash & among, "updated")
 
     def _note_readers(self, readers: Words, granules: NDArray[np.int64]) -> None:
         known = readers[granules]
@@ -292,7 +299,7 @@ class Touch:
             writers = self._cells.writers[granules]
             self._stop(granules, writers, self._others(writers))
             if not self._site.sums:
-                self._flag(granules)
+                self._look_at_updates(granules)
             elif not alone:
                 self._add(granules)
             if alone:

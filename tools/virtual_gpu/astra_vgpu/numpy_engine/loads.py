@@ -113,6 +113,7 @@ class _Form:
             run=run,
             constant=constant,
             float_type=code.unit.float_stores.get(id(code.instruction), ""),
+            reads_data=id(code.instruction) in code.unit.data_reads,
         )
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
