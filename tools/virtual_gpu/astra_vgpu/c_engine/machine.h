@@ -105,6 +105,7 @@ void check_in_vain(struct worker *k);
 void order_set_up(struct worker *k);
 void order_tear_down(struct worker *k);
 void order_advance(struct worker *k);
+void order_meet(struct warp *w, uint32_t m);
 void order_forget(struct worker *k);
 void ordered_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void ordered_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,

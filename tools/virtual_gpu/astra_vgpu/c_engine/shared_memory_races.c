@@ -21,7 +21,9 @@ void next_epoch(struct worker *k) {
 
 /* Orders the whole warp, whichever lanes are active: a missed race is better than a false positive. */
 void meet(struct warp *w, uint32_t m) {
-  if (m && ++w->syncs == MAX_SYNCS) next_epoch(w->worker);
+  if (!m) return;
+  order_meet(w, m);
+  if (++w->syncs == MAX_SYNCS) next_epoch(w->worker);
 }
 
 static uint64_t stamp_of(const struct warp *w, const struct site *site) {

@@ -105,6 +105,29 @@ KERNEL(copies_what_a_copy_brought) {
   wait(&full, 0);
   if (threadIdx.x == 32) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
 }
+KERNEL(one_lane_waits_for_its_warp) {
+  __shared__ alignas(128) float tile[2][128];
+  __shared__ uint64_t full, filled;
+  if (threadIdx.x == 0) init(&full, 1), init(&filled, 128);
+  __syncthreads();
+  if (threadIdx.x == 0) expect(&full, 512), fetch(tile[0], in, 512, &full);
+  tile[1][threadIdx.x] = in[INDEX];
+  arrive(&filled);
+  if (LANE == 0) wait(&full, 0), wait(&filled, 0);
+  if (LANE == 0) out[INDEX] = tile[0][threadIdx.x] + tile[1][127 - threadIdx.x];
+  __syncwarp();
+  if (LANE != 0) out[INDEX] = tile[0][threadIdx.x] + tile[1][127 - threadIdx.x];
+}
+KERNEL(half_of_the_lanes_wait_here_and_half_there) {
+  __shared__ alignas(128) float tile[128];
+  __shared__ uint64_t full, filled;
+  if (threadIdx.x == 0) init(&full, 1), init(&filled, 64);
+  __syncthreads();
+  if (threadIdx.x == 0) expect(&full, 512), fetch(tile, in, 512, &full);
+  if (LANE < 16) wait(&full, 0), arrive(&filled);
+  else wait(&filled, 0);
+  out[INDEX] = tile[threadIdx.x ^ 31];
+}
 KERNEL(fence_before_an_arrival) {
   __shared__ alignas(128) float tile[128];
   __shared__ uint64_t filled;
