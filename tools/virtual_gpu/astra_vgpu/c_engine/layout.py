@@ -50,6 +50,7 @@ class Buffer(ctypes.Structure):
         ("early", c_uint64),
         ("allocated", c_void_p),
         ("starts_uninitialized", c_uint64),
+        ("unfinished", c_void_p),
     ]
 
 

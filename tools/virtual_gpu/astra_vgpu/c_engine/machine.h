@@ -72,6 +72,11 @@ uint32_t resume_alone(struct worker *k, uint32_t failed_polls);
 const struct arrival *waiting_at_barrier(const struct worker *k);
 int open_some(struct worker *k);
 const struct fault *run_together(const struct launch *launch, struct worker *blocks);
+/* What 16 bytes of a buffer that bulk copies write to wait for. */
+enum { FINISHED, COPIED, REDUCED };
+static inline uint8_t *unfinished_at(const struct buffer *b, uint64_t address) {
+  return b->unfinished + ((address >> 4) - (b->address >> 4));
+}
 void block_races_restart(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_copy_begins(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

@@ -18,7 +18,7 @@ enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSIN
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
                   UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE,
                   STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED, WARP_RACE, EARLY_ACCESS,
-                  BARRIER_ROUND };
+                  BARRIER_ROUND, UNFINISHED_STORE };
 
 struct buffer {
   uint64_t address, end;
@@ -38,6 +38,7 @@ struct buffer {
   uint64_t early; /* what a thread may do here that has not waited for the work ahead: memory/buffers.py */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
+  uint8_t *unfinished; /* by 16 bytes, what they wait for: memory/bulk_stores.py; or null */
 };
 /* A read of uninitialized memory; block: linear, or -1 for none. */
 struct uninitialized {
@@ -231,7 +232,7 @@ void bulk_to_global(struct warp *w, const struct site *reads, const struct site 
                     const uint64_t *from, const uint32_t *sizes, uint32_t m, enum bulk_reduction how,
                     enum bulk_type type);
 void bulk_commit(struct warp *w, uint32_t m);
-void bulk_wait(struct warp *w, uint32_t m, int64_t left);
+void bulk_wait(struct warp *w, uint32_t m, int64_t left, int reads_only);
 
 /* What lanes of a warp tell each other. */
 enum shuffle { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };

@@ -218,9 +218,8 @@ class MbarrierWaits:
             waiting.poll.mbarrier.check_known(f, record, int(mine[0]))
             clock = record.over[parity]
             if order is not None and clock is not None and not waiting.poll.relaxed:
-                row = warp * WARP_LANES // f.shape[1]
-                place = row, warp % (f.shape[1] // WARP_LANES)
-                order.acquire(*place, clock, lane_bits(mine), int(live[warp]))
+                row, of_block = divmod(warp, f.shape[1] // WARP_LANES)
+                order.acquire(row, of_block, clock, lane_bits(mine), int(live[warp]))
             if f.counters is not None:
                 f.counters.first_touches.wait_for(record.ended[parity], warp)
 

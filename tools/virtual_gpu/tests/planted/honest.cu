@@ -128,6 +128,22 @@ KERNEL(half_of_the_lanes_wait_here_and_half_there) {
   else wait(&filled, 0);
   out[INDEX] = tile[threadIdx.x ^ 31];
 }
+KERNEL(waits_for_the_reads_and_then_for_all) {
+  __shared__ alignas(128) float tile[2][128];
+  for (int i = 0; i < 4; i++) {
+    if (threadIdx.x == 0) wait_for_reads();
+    __syncthreads();
+    tile[i % 2][threadIdx.x] = in[INDEX] + i;
+    fence();
+    __syncthreads();
+    if (threadIdx.x == 0) put_without_fence(out + 128 * blockIdx.x, tile[i % 2], 512);
+  }
+  if (threadIdx.x == 0) wait_for_copies();
+  __syncthreads();
+  float x = out[128 * blockIdx.x + 127 - threadIdx.x];
+  __syncthreads();
+  out[INDEX] = x;
+}
 KERNEL(fence_before_an_arrival) {
   __shared__ alignas(128) float tile[128];
   __shared__ uint64_t filled;

@@ -186,6 +186,37 @@ KERNEL(no_syncwarp_before_arrival) {
   }
   wait(&empty, 0);
 }
+KERNEL(loads_what_is_still_written) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  fence();
+  FIRST put(out, tile[0], 512), wait_for_reads();
+  __syncthreads();
+  float x = out[127 - threadIdx.x];  // BUG loads_what_is_still_written
+  FIRST wait_for_copies();
+  out[128 + threadIdx.x] = x;
+}
+KERNEL(overwrites_what_is_still_written) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST {
+    put(out, tile[0], 512), wait_for_reads();
+    out[7] = -1;  // BUG overwrites_what_is_still_written
+  }
+}
+KERNEL(fetches_what_is_still_written) {
+  SHARED;
+  FIRST init(&full, 1);
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST {
+    put(out, tile[0], 512), wait_for_reads(), expect(&full, 256);
+    fetch(tile[1], out + 64, 256, &full);  // BUG fetches_what_is_still_written
+  }
+  wait(&full, 0);
+}
 KERNEL(no_fence_before_the_copy) {
   SHARED;
   tile[0][threadIdx.x] = in[threadIdx.x];

@@ -1,4 +1,4 @@
-// X141: one lane of each warp waits for the bulk copy, and the others go on with no __syncwarp() after it.
+// X140: one lane of each warp waits for the bulk copy, and the others go on with no __syncwarp() after it.
 #include <cstdint>
 #include <cuda_runtime.h>
 
