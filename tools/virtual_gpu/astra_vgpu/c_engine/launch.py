@@ -343,6 +343,9 @@ _CELLS = (
     "adder_threads",
     "posted",
     "flags",
+    "late_readers",
+    "late_reader_times",
+    "late_reader_threads",
 )
 _STAMPS = ("writers", "readers", "adders", "writer_times", "reader_times", "adder_times")
 

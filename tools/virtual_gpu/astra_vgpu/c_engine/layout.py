@@ -32,6 +32,9 @@ class Buffer(ctypes.Structure):
                 "adder_threads",
                 "posted",
                 "flags",
+                "late_readers",
+                "late_reader_times",
+                "late_reader_threads",
             )
         ),
         ("cell_bits", c_uint64),

@@ -33,6 +33,7 @@ struct worker {
   uint32_t released[LANES], acquired[LANES], flag_places[64], flag_clock; /* what orders its warps there, by warp and place */
   uint64_t *writer, *reader, *adder; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch, granule_bits;
+  uint16_t fenced[LANES], posted[LANES], seen[LANES][LANES]; /* by warp, in meetings: what orders warps there since a barrier */
   uint32_t *flying; /* by word of shared memory: copies in flight to it; null until the first */
   int64_t in_flight;
   uint32_t *unread; /* by word: bulk copies out of shared memory that still read it; null until the first */
@@ -110,6 +111,7 @@ void check_in_vain(struct worker *k);
 void order_set_up(struct worker *k);
 void order_tear_down(struct worker *k);
 void order_advance(struct worker *k);
+void shared_flag(struct warp *w);
 void order_meet(struct warp *w, uint32_t m);
 void order_forget(struct worker *k);
 void ordered_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

@@ -339,6 +339,8 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     if (space == SHARED) {
       if (w->launch->reserved_at) next_epoch(w->worker); /* so tiles of several warps meet */
       if (w->launch->reserved_at || !site->sums) block_order_all_meet(w->worker); /* as do others, by what they find */
+      if (site->releases) shared_fence(w, m);
+      if (!site->sums) shared_flag(w);
       (site->ordered == COUNT_ATOMIC ? count_shared : count_shared_atomics)(w, site, address, m);
       if (w->worker->filled && !site->blind) check_filled(w, site, address, m);
       fill(w, site, address, m);

@@ -31,6 +31,8 @@ struct buffer {
   uint16_t *adder_threads;
   uint32_t *posted; /* like writers, of loose stores */
   uint8_t *flags;   /* where a loose load looked for a value that decides something */
+  uint32_t *late_readers, *late_reader_times; /* the last of other blocks than the first that read */
+  uint16_t *late_reader_threads;
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   uint64_t *stamp_writers, *stamp_readers, *stamp_adders; /* stamps of warp_races.c, or null */
   uint32_t *stamp_writer_times, *stamp_reader_times, *stamp_adder_times; /* the same, of kernels that have flags */
@@ -267,6 +269,7 @@ double s64_directed(int64_t a, int mode);
 double u64_directed(uint64_t a, int mode);
 double fma_directed(double a, double b, double c, int mode);
 void block_fence(struct warp *w, uint32_t m);
+void shared_fence(struct warp *w, uint32_t m);
 void fence_before_copies(struct warp *w, uint32_t m);
 void require_whole_warp(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);

@@ -74,6 +74,12 @@ class Cells:
     cells of a kernel whose blocks may be ordered."""
     reader_times: NDWords | None = None
     """Time of the access in each cell of `readers`, by the clock of block_order."""
+    late_readers: NDWords | None = None
+    """Cells like `readers`: the last of other blocks than the first that read; like the times."""
+    late_reader_threads: NDThreads | None = None
+    """Thread of the block, for each cell of `late_readers`."""
+    late_reader_times: NDWords | None = None
+    """Time of the access in each cell of `late_readers`, by the clock of block_order."""
     adders: NDWords | None = None
     """Cells like `writers`, for atomic updates whose result nothing reads
     (ordered_accesses.unread_updates): the first that is not ordered before what came later; FLAG
@@ -126,7 +132,8 @@ class BlockRaces:
         """All blocks have met: what they did until now is ordered before what comes."""
         for cells in (*self._fine.values(), *self._coarse.values()):
             cells.writers[:] = 0
-            for others in (cells.readers, cells.posted, cells.flags, cells.adders):
+            later = cells.late_readers, cells.posted, cells.flags, cells.adders
+            for others in (cells.readers, *later):
                 if others is not None:
                     others[:] = 0
         if self.order is not None:
@@ -148,6 +155,9 @@ class BlockRaces:
                     cells.writer_times = np.zeros(cells.writers.size, np.uint32)
                     if cells.readers is not None:
                         cells.reader_times = np.zeros(cells.readers.size, np.uint32)
+                        cells.late_readers = np.zeros(cells.readers.size, np.uint32)
+                        cells.late_reader_times = np.zeros(cells.readers.size, np.uint32)
+                        cells.late_reader_threads = np.zeros(cells.readers.size, np.uint16)
                     cells.adders = np.zeros(cells.writers.size, np.uint32)
                     cells.adder_threads = np.zeros(cells.writers.size, np.uint16)
                     cells.adder_times = np.zeros(cells.writers.size, np.uint32)

@@ -31,7 +31,7 @@ from astra_vgpu.types import MEETING_BYTES, WARP_LANES
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 _MANY = np.uint32(MANY)
-Did = Literal["read", "wrote", "updated"]
+Did = Literal["read", "read late", "wrote", "updated"]
 
 
 def fence(f: Frame, active: Active) -> None:
@@ -143,7 +143,9 @@ class Touch:
         first = ((cells[clash] & ~_MANY) >> self._shift).astype(np.int64) - 1
         at, mine = granules[clash], self._block[clash].astype(np.int64) - 1
         warps = self._threads[clash].astype(np.int64) // WARP_LANES
-        found[clash] = ~order.ordered(first, threads[at], times[at], did, mine, warps)
+        found[clash] = ~order.ordered(
+            first, threads[at], times[at], did.removesuffix(" late"), mine, warps
+        )
         return found
 
     def _when(self, did: Did) -> tuple[NDArray[np.uint16] | None, Words | None]:
@@ -153,6 +155,8 @@ class Touch:
             return cells.adder_threads, cells.adder_times
         if did == "wrote":
             return cells.writer_threads, cells.writer_times
+        if did == "read late":
+            return cells.late_reader_threads, cells.late_reader_times
         return cells.reader_threads, cells.reader_times
 
     def _note_writer(self, granules: NDArray[np.int64], threads: NDArray[np.uint16]) -> None:
@@ -246,6 +250,14 @@ class Touch:
         lost = self._others(last)
         if lost.any():
             readers[granules[lost]] = last[lost] | _MANY
+        self._note_late_readers(granules, lost)
+
+    def _note_late_readers(self, granules: NDArray[np.int64], late: Mask) -> None:
+        """Notes the readers whose block was not the first that read."""
+        cells, (threads, times) = self._cells.late_readers, self._when("read late")
+        if cells is not None and threads is not None and times is not None and late.any():
+            at = granules[late]
+            cells[at], threads[at], times[at] = self._mine[late], self._threads[late], self._now
 
     def write(self, before: Array, values: Array, after: Array) -> None:
         """What the places held, what each lane stored, and what they hold now."""
@@ -267,6 +279,9 @@ class Touch:
                 readers = self._cells.readers[granules]
                 many = (readers & _MANY) != 0
                 self._stop(granules, readers, (self._others(readers) | many) & changed, "read")
+            if self._cells.late_readers is not None:
+                late = self._cells.late_readers[granules]
+                self._stop(granules, late, self._others(late) & changed, "read late")
             # Of what is never read only other values matter: such cells are always taken.
             taken = changed if self._cells.readers is not None else changed | (earlier == 0)
             writers[granules] = earlier
@@ -324,7 +339,7 @@ class Touch:
             int(self._addresses[at]),
             int(cells[at]),
             int(threads[granules[at]]),
-            did,
+            "read" if did == "read late" else did,
         )
         instruction, lane = self._site.instruction, self._lane(at)
         return self._f.fault(instruction, "race", message, machine.LAUNCH_FAILURE, lane)

@@ -153,6 +153,8 @@ TOLD = (
     " [words]; setp.eq.u32 %q6, %v3, 0; @%q6 bra hear; told:"
 )
 TAKE = "@%p0 atom.global.add.u32 %v2, [%d3], 1; @%p0 st.global.u32 [%d3+2048], %v2;"
+WAIT_THIRD = WAIT.replace("%q2", "%q3")
+STORE_THIRD = "@%q5 st.global.u32 [%e0], %r3;"
 KEEP = "@%p1 st.global.u32 [%e0+2048], %v1;"
 GATHER = f"@%p1 atom.global.add.u32 %v1, [%e0], 0; {KEEP}"
 FETCH = f"@%p1 ld.acquire.gpu.global.u32 %v1, [%e0]; {KEEP}"
@@ -186,6 +188,9 @@ ORDERS = [
         for read in (GATHER, FETCH, READ)
         for order in ((PUBLISH,), (BARRIER, ADD))
     ),
+    # Two blocks read, and the third knows of one of them, of both, of none.
+    ((READ_FIRST, BARRIER, FLAG, READ, WAIT_THIRD, BARRIER, STORE_THIRD), True),
+    ((READ_FIRST, BARRIER, PUBLISH, READ, BARRIER, CHAIN, BARRIER, STORE_THIRD), False),
     # The store comes after the flag; between the flag and the barrier.
     ((PUBLISH, STORE, WAIT, BARRIER, READ), True),
     ((PUBLISH, STORE, BARRIER, WAIT, BARRIER, READ), True),

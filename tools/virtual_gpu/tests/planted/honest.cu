@@ -162,3 +162,34 @@ KERNEL(barrier_after_return) {
   __syncthreads();
   out[INDEX] = 1;
 }
+KERNEL(last_warp_reads_global) {
+  __shared__ unsigned arrived;
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  out[INDEX] = in[INDEX];
+  __threadfence();
+  __syncwarp();
+  unsigned before = 0;
+  if (LANE == 0) before = atomicAdd(&arrived, 1);
+  if (__shfl_sync(~0u, before, 0) != 3) return;
+  __threadfence();
+  float sum = 0;
+  for (int i = LANE; i < 128; i += 32) sum += out[128 * blockIdx.x + i];
+  out[512 + 32 * blockIdx.x + LANE] = sum;
+}
+KERNEL(last_warp_reads_shared) {
+  __shared__ unsigned arrived;
+  __shared__ float part[128];
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  part[threadIdx.x] = in[INDEX];
+  __threadfence_block();
+  __syncwarp();
+  unsigned before = 0;
+  if (LANE == 0) before = atomicAdd(&arrived, 1);
+  if (__shfl_sync(~0u, before, 0) != 3) return;
+  __threadfence_block();
+  float sum = 0;
+  for (int i = LANE; i < 128; i += 32) sum += part[i];
+  out[512 + 32 * blockIdx.x + LANE] = sum;
+}
