@@ -8,26 +8,27 @@
 #include "machine.h"
 
 #define MANY ((uint32_t)1 << 31)
-#define FLAG MANY /* of a cell of additions: somebody looks at the result */
+#define FLAG MANY /* of a cell of updates: somebody looks at the result */
 
 static uint32_t block_of(const struct launch *launch, uint32_t cell) { return (cell & ~MANY) >> launch->site_bits; }
 
-enum did { READ, WROTE, ADDED, POSTED };
+enum did { READ, WROTE, ADDED, POSTED, READ_LATE };
 
 static uint32_t cell_of(const struct buffer *buffer, uint64_t at, enum did did) {
-  const uint32_t *cells[] = {buffer->readers, buffer->writers, buffer->adders, buffer->posted};
+  const uint32_t *cells[] = {buffer->readers, buffer->writers, buffer->adders, buffer->posted, buffer->late_readers};
   return cells[did][at];
 }
 
 static const uint16_t *threads_of(const struct buffer *buffer, enum did did) {
-  return did == ADDED ? buffer->adder_threads : did == READ ? buffer->reader_threads : buffer->writer_threads;
+  return did == READ_LATE ? buffer->late_reader_threads : did == ADDED ? buffer->adder_threads : did == READ ? buffer->reader_threads : buffer->writer_threads;
 }
 
 /* Whether what the cell holds comes before what the warp does now. */
 static int is_ordered(const struct warp *w, const struct buffer *buffer, uint64_t at, enum did did) {
-  const uint32_t *times = did == ADDED ? buffer->adder_times : did == READ ? buffer->reader_times : buffer->writer_times;
+  const uint32_t *all[] = {buffer->reader_times, buffer->writer_times, buffer->adder_times, buffer->writer_times, buffer->late_reader_times};
+  const uint32_t *times = all[did];
   const uint64_t block = block_of(w->launch, cell_of(buffer, at, did)) - 1;
-  return times && block_ordered(w, block, threads_of(buffer, did)[at], times[at], did != READ);
+  return times && block_ordered(w, block, threads_of(buffer, did)[at], times[at], did != READ && did != READ_LATE);
 }
 
 static void met(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane, uint64_t address,
@@ -38,7 +39,7 @@ static void met(struct warp *w, const struct site *site, const struct buffer *bu
   struct fault *fault = &k->fault;
   fault->address = address;
   fault->other = cell;
-  fault->detail[0] = did == POSTED ? WROTE : did;
+  fault->detail[0] = did == POSTED ? WROTE : did == READ_LATE ? READ : did;
   fault->detail[1] = thread;
   fault->detail[3] = site->size;
   fault->detail[4] = site->writes;
@@ -67,7 +68,12 @@ static void look(struct warp *w, const struct site *site, const struct buffer *b
 static void note_reader(struct warp *w, const struct buffer *buffer, uint32_t lane, uint64_t at, uint32_t mine) {
   uint32_t *reader = &buffer->readers[at];
   if (*reader) {
-    if (block_of(w->launch, *reader) != block_of(w->launch, mine)) *reader |= MANY;
+    if (block_of(w->launch, *reader) == block_of(w->launch, mine)) return;
+    *reader |= MANY;
+    if (!buffer->late_readers) return;
+    buffer->late_readers[at] = mine;
+    buffer->late_reader_threads[at] = w->index * LANES + lane;
+    buffer->late_reader_times[at] = block_order_now(w->launch);
     return;
   }
   *reader = mine;
@@ -112,6 +118,8 @@ static void write_cell(struct warp *w, const struct site *site, const struct buf
   if (changes && added_by_others(launch, buffer, at, me)) met(w, site, buffer, lane, address, at, ADDED);
   const uint32_t read = buffer->readers ? buffer->readers[at] : 0;
   if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, buffer, lane, address, at, READ);
+  const uint32_t late = buffer->late_readers ? buffer->late_readers[at] : 0;
+  if (changes && late && block_of(launch, late) != me) met(w, site, buffer, lane, address, at, READ_LATE);
   if (!changes && (buffer->readers || others)) {
     if (buffer->readers) note_reader(w, buffer, lane, at, mine);
     else buffer->writers[at] |= MANY;
@@ -171,7 +179,7 @@ void block_race_span_write(struct warp *w, const struct site *site, const struct
   }
 }
 
-/* Of several additions the first counts that nothing has ordered before later ones. */
+/* Of several updates the first counts that nothing has ordered before later ones. */
 static void add(struct warp *w, const struct buffer *buffer, uint32_t lane, uint64_t at) {
   const uint32_t me = w->block_id + 1;
   if (buffer->adders[at] == FLAG) return;
@@ -192,7 +200,7 @@ static void note_loose(struct warp *w, const struct site *site, const struct buf
   }
 }
 
-/* An ordered access: what is added there is not only data. It matters whether it is loose. */
+/* An ordered access: at a flag, what is updated there is not only data; or for data. It matters whether it is loose. */
 void block_race_flag(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
   const uint32_t mine = mine_of(w, site);
   LANES_OF(m, l) {
@@ -200,7 +208,8 @@ void block_race_flag(struct warp *w, const struct site *site, const struct buffe
     if (!b->writers || !b->adders) continue;
     const uint64_t last = index_of(b, address[l] + site->size - 1);
     for (uint64_t at = index_of(b, address[l]); at <= last; at++) {
-      b->adders[at] = FLAG;
+      if (!site->reads_data) b->adders[at] = FLAG;
+      else if (added_by_others(w->launch, b, at, block_of(w->launch, mine))) met(w, site, b, l, address[l], at, ADDED);
       if (site->loose && b->posted) note_loose(w, site, b, l, address[l], at, mine);
     }
   }
@@ -234,6 +243,7 @@ void block_races_restart(const struct launch *launch) {
     if (!buffer->writers) continue;
     memset(buffer->writers, 0, cells_of(launch, buffer) * sizeof *buffer->writers);
     if (buffer->readers) memset(buffer->readers, 0, cells_of(launch, buffer) * sizeof *buffer->readers);
+    if (buffer->late_readers) memset(buffer->late_readers, 0, cells_of(launch, buffer) * sizeof *buffer->late_readers);
     if (buffer->adders) memset(buffer->adders, 0, cells_of(launch, buffer) * sizeof *buffer->adders);
     if (buffer->posted) memset(buffer->posted, 0, cells_of(launch, buffer) * sizeof *buffer->posted);
     if (buffer->flags) memset(buffer->flags, 0, cells_of(launch, buffer));

@@ -7,7 +7,7 @@
 #define COPY_CYCLES 75 /* beyond a load, and bytes in a cycle (first_touch.py) */
 #define COPY_BYTES 32
 
-struct reading { uint32_t lane, instruction; int64_t group; uint64_t start, size; };
+struct reading { uint32_t lane, instruction; int64_t group; uint64_t start, size; uint8_t *pieces; int read; };
 struct bulk {
   int64_t committed[LANES];
   struct reading *readings;
@@ -31,11 +31,12 @@ void bulk_forget(struct warp *w) {
 
 /* Once the block has ended. Faults. */
 void bulk_check_done(struct warp *w) {
-  if (!w->bulk || !w->bulk->count) return;
-  const struct reading *first = w->bulk->readings;
-  for (size_t i = 1; i < w->bulk->count; i++)
-    if (w->bulk->readings[i].lane < first->lane) first = &w->bulk->readings[i];
-  fault_at(w, STILL_READ_AT_END, first->instruction, first->lane);
+  const struct reading *first = NULL;
+  for (size_t i = 0; w->bulk && i < w->bulk->count; i++) {
+    const struct reading *r = &w->bulk->readings[i];
+    if (!r->read && (!first || r->lane < first->lane)) first = r;
+  }
+  if (first) fault_at(w, STILL_READ_AT_END, first->instruction, first->lane);
 }
 
 void bulk_free(struct warp *w) {
@@ -84,7 +85,22 @@ static uint8_t *checked_span(struct warp *w, const struct site *reads, const str
     bad_span(w, outer, EARLY_ACCESS, lane, GLOBAL, off_chip, size);
   if (on_chip > w->launch->shared_limit || w->launch->shared_limit - on_chip < size)
     bad_span(w, inner, OUT_OF_BOUNDS, lane, SHARED, on_chip, size);
+  const struct buffer *b = find_buffer(w->launch, off_chip);
+  for (uint64_t at = 0; to_shared && b->unfinished && at < size; at += 16)
+    if (*unfinished_at(b, off_chip + at)) bad_span(w, reads, UNFINISHED_STORE, lane, GLOBAL, off_chip, size);
   return (uint8_t *)off_chip;
+}
+
+/* Notes a copy to global memory. Faults where it adds to what another one may still be writing. Returns what its bytes wait for. */
+static uint8_t *begin_store(struct warp *w, const struct site *writes, uint32_t lane, uint64_t to, uint64_t size, int reduces) {
+  const struct buffer *b = find_buffer(w->launch, to);
+  if (!b->unfinished) return NULL;
+  uint8_t *pieces = unfinished_at(b, to);
+  for (uint64_t i = 0; i < size / 16; i++) {
+    if (reduces && pieces[i] == COPIED) bad_span(w, writes, UNFINISHED_STORE, lane, GLOBAL, to, size);
+    pieces[i] = reduces ? REDUCED : COPIED;
+  }
+  return pieces;
 }
 
 /* One more, or one fewer, bulk copy in flight to each word. */
@@ -163,6 +179,7 @@ void bulk_to_global(struct warp *w, const struct site *reads, const struct site 
     const uint8_t *data = k->shared + from[l];
     check_span_arrived(w, reads, l, from[l], sizes[l]);
     ordered_read_span(w, reads, l, from[l], sizes[l]);
+    uint8_t *pieces = begin_store(w, writes, l, to[l], sizes[l], how != BULK_COPY);
     if (how == BULK_COPY) memcpy(there, data, sizes[l]);
     else reduce(there, data, sizes[l], how, type);
     count_span(w, writes, to[l], sizes[l]);
@@ -170,7 +187,7 @@ void bulk_to_global(struct warp *w, const struct site *reads, const struct site 
       bulk->room = bulk->room ? 2 * bulk->room : 8;
       if (!(bulk->readings = realloc(bulk->readings, bulk->room * sizeof *bulk->readings))) abort();
     }
-    bulk->readings[bulk->count++] = (struct reading){l, reads->instruction, bulk->committed[l], from[l], sizes[l]};
+    bulk->readings[bulk->count++] = (struct reading){l, reads->instruction, bulk->committed[l], from[l], sizes[l], pieces, 0};
     note(k, &bulk->readings[bulk->count - 1], 1);
   }
 }
@@ -180,14 +197,17 @@ void bulk_commit(struct warp *w, uint32_t m) {
   LANES_OF(m, l) bulk->committed[l]++;
 }
 
-/* Until all groups of the lanes but the newest `left` are read. */
-void bulk_wait(struct warp *w, uint32_t m, int64_t left) {
+/* Until all groups of the lanes but the newest `left` are read, and have written unless reads are all that is waited for. */
+void bulk_wait(struct warp *w, uint32_t m, int64_t left, int reads_only) {
   struct bulk *bulk = bulk_of(w);
   size_t kept = 0;
   for (size_t i = 0; i < bulk->count; i++) {
-    const struct reading r = bulk->readings[i];
-    if (m >> r.lane & 1 && r.group < bulk->committed[r.lane] - left) note(w->worker, &r, -1);
-    else bulk->readings[kept++] = r;
+    struct reading r = bulk->readings[i];
+    const int over = m >> r.lane & 1 && r.group < bulk->committed[r.lane] - left;
+    if (over && !r.read) note(w->worker, &r, -1);
+    r.read |= over;
+    if (over && r.pieces && !reads_only) memset(r.pieces, FINISHED, r.size / 16);
+    if (!over || (r.pieces && reads_only)) bulk->readings[kept++] = r;
   }
   bulk->count = kept;
 }

@@ -18,7 +18,7 @@ def bulk(code: Code) -> None:
         operand = code.operand(0)
         if not isinstance(operand, Immediate):
             raise code.refuse("a number of groups that is not a constant on the C engine")
-        code.warp(f"bulk_wait(w, {code.active()}, {operand.value});")
+        code.warp(f"bulk_wait(w, {code.active()}, {operand.value}, {int(form.reads_only)});")
     elif form.action != "prefetch":
         _copy(code, form.action == "to_shared", form.reduction, form.type)
 

@@ -129,9 +129,11 @@ class Unit:
     float_stores: Mapping[int, str]
     """Float type of what a store writes, by its id(): float_stores.float_stores."""
     sums: frozenset[int]
-    """id() of each atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
+    """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     deciding: frozenset[int]
     """id() of each loose load whose value decides something: ordered_accesses.deciding_loads."""
+    data_reads: frozenset[int]
+    """id() of each ordered read that looks at no flag: data_reads.data_reads."""
     reached: Mapping[int, tuple[SharedArray, ...]]
     """Shared arrays that an instruction may access, by its id(): shared_arrays.reached_arrays."""
     variables: Variables = field(default_factory=Variables)

@@ -124,6 +124,7 @@ def fence(code: Code) -> None:
 
 
 def _fence(code: Code, scope: str) -> None:
+    code.warp(f"shared_fence(w, {code.active()});")
     if scope not in ("cta", "cluster"):
         code.warp(f"block_fence(w, {code.active()});")
 

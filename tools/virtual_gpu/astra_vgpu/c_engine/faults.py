@@ -17,6 +17,7 @@ from astra_vgpu.isa.mbarriers import MISUSES, UNORDERED, hang_message
 from astra_vgpu.lowering.shared_arrays import outside_arrays
 from astra_vgpu.memory.block_races import DID, STORED_AND_CACHED, BlockRaces
 from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.memory.bulk_stores import unfinished_message
 from astra_vgpu.memory.early_accesses import early_message
 from astra_vgpu.memory.heap import FREED_TWICE
 from astra_vgpu.memory.uninitialized_reads import absent, uninitialized_read
@@ -47,7 +48,7 @@ _KINDS = (
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
     "misaligned", "timeout", "race", "timeout", "bad_free", "race", "missing_wait",
-    "missing_fence", "race", "race", "barrier_divergence",
+    "missing_fence", "race", "race", "barrier_divergence", "missing_wait",
 )  # fmt: skip
 """Kind of fault by value of `enum fault_kind` (simt.h)."""
 (
@@ -71,6 +72,7 @@ _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNAWAITED_BULK, _BULK, _STILL_READ,
 _BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED, _WARP_RACE, _EARLY, _ROUND = (
     range(21, 30)
 )
+_UNFINISHED = 30
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS,
     _MISALIGNED: machine.MISALIGNED,
@@ -114,6 +116,9 @@ def fault_of(
     elif record.kind == _EARLY:
         place = memory.place(record.address)
         message = early_message(_verb(record), record.detail[3], place)
+    elif record.kind == _UNFINISHED:
+        place = memory.place(record.address)
+        message = unfinished_message(_verb(record), record.detail[3], place)
     elif record.kind == _WARP_RACE and watched is not None:
         message = _warp_race(launch, memory, record, thread, watched)
     else:

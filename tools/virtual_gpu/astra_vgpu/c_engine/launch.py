@@ -16,6 +16,7 @@ from astra_vgpu.c_engine.faults import fault_of, uninitialized_of
 from astra_vgpu.c_engine.program import Program
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of
 from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.memory.bulk_stores import FINISHED, NDPieces, unfinished_stores
 from astra_vgpu.memory.uninitialized_reads import first_of_each
 from astra_vgpu.memory.warp_races import WatchedBuffers, watched_buffers
 from astra_vgpu.numpy_engine.frame import blocks_of
@@ -54,13 +55,14 @@ def run(
     races: bool = True,
     workers: int | None = None,
     block_races: BlockRaces | None = None,
+    unfinished: Mapping[int, NDPieces] | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     instruction_budget: of single threads, as for a batch of the NumPy engine; here a warp may issue
     a BUDGET_SHARE-th of it before it counts as an infinite loop. Without
     `races` the race checks are left out; bounds and alignment are always checked.
-    block_races: of the launch, where other parts of it run elsewhere.
+    block_races, unfinished: of the launch, where other parts of it run elsewhere.
     workers: threads of the host; None means one for each core that this process may use.
     Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the module
     without an address, MissingDependency where the kernel cannot be compiled.
@@ -84,6 +86,9 @@ def run(
     watched = None
     if races:
         watched = watched_buffers(program.reference.reach, launch, memory, module_globals)
+    if races and unfinished is None:
+        unfinished = unfinished_stores(program.reference.reach, launch, memory, module_globals)
+    given.table.copy_in_bulk(unfinished or {})
     kept = _stamp(program, request, watched, given.table)
     failed = _watching(library, program, request, block_races, given.table, watched)
     del kept
@@ -291,6 +296,8 @@ def _watching(
     end = library.run_launch(ctypes.byref(request))
     if end == _MET and undo is not None:
         undo()
+        for pieces in table.unfinished:
+            pieces[:] = FINISHED
         request.workers = request.precise = 1
         request.visits = request.printed = None
         table.watch(block_races, precise=True)
@@ -336,6 +343,9 @@ _CELLS = (
     "adder_threads",
     "posted",
     "flags",
+    "late_readers",
+    "late_reader_times",
+    "late_reader_threads",
 )
 _STAMPS = ("writers", "readers", "adders", "writer_times", "reader_times", "adder_times")
 
@@ -346,6 +356,7 @@ class _Buffers:
     def __init__(self, memory: Memory, counters: bool) -> None:
         self.loaded: list[NDArray[np.bool_]] = []
         self.stored: list[NDArray[np.bool_]] = []
+        self.unfinished: list[NDPieces] = []
         buffers = memory.buffers
         self.rows: Any = (layout.Buffer * len(buffers))()
         for row, buffer in zip(self.rows, buffers, strict=True):
@@ -373,6 +384,13 @@ class _Buffers:
                 for name in _CELLS:
                     array = getattr(mine, name)
                     setattr(row, name, None if array is None else array.ctypes.data)
+
+    def copy_in_bulk(self, unfinished: Mapping[int, NDPieces]) -> None:
+        """Gives buffers what bulk copies write to them: bulk_stores.py."""
+        for row in self.rows:
+            if (pieces := unfinished.get(row.address)) is not None:
+                row.unfinished = pieces.ctypes.data
+                self.unfinished.append(pieces)
 
     def stamp(self, watched: WatchedBuffers) -> None:
         """Gives buffers the stamps of the check between threads of a block."""

@@ -32,6 +32,9 @@ class Buffer(ctypes.Structure):
                 "adder_threads",
                 "posted",
                 "flags",
+                "late_readers",
+                "late_reader_times",
+                "late_reader_threads",
             )
         ),
         ("cell_bits", c_uint64),
@@ -50,6 +53,7 @@ class Buffer(ctypes.Structure):
         ("early", c_uint64),
         ("allocated", c_void_p),
         ("starts_uninitialized", c_uint64),
+        ("unfinished", c_void_p),
     ]
 
 

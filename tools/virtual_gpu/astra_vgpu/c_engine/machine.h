@@ -33,6 +33,7 @@ struct worker {
   uint32_t released[LANES], acquired[LANES], flag_places[64], flag_clock; /* what orders its warps there, by warp and place */
   uint64_t *writer, *reader, *adder; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch, granule_bits;
+  uint16_t fenced[LANES], posted[LANES], seen[LANES][LANES]; /* by warp, in meetings: what orders warps there since a barrier */
   uint32_t *flying; /* by word of shared memory: copies in flight to it; null until the first */
   int64_t in_flight;
   uint32_t *unread; /* by word: bulk copies out of shared memory that still read it; null until the first */
@@ -72,6 +73,11 @@ uint32_t resume_alone(struct worker *k, uint32_t failed_polls);
 const struct arrival *waiting_at_barrier(const struct worker *k);
 int open_some(struct worker *k);
 const struct fault *run_together(const struct launch *launch, struct worker *blocks);
+/* What 16 bytes of a buffer that bulk copies write to wait for. */
+enum { FINISHED, COPIED, REDUCED };
+static inline uint8_t *unfinished_at(const struct buffer *b, uint64_t address) {
+  return b->unfinished + ((address >> 4) - (b->address >> 4));
+}
 void block_races_restart(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_copy_begins(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
@@ -105,6 +111,8 @@ void check_in_vain(struct worker *k);
 void order_set_up(struct worker *k);
 void order_tear_down(struct worker *k);
 void order_advance(struct worker *k);
+void shared_flag(struct warp *w);
+void order_meet(struct warp *w, uint32_t m);
 void order_forget(struct worker *k);
 void ordered_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void ordered_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,

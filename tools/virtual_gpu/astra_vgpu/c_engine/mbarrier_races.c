@@ -39,29 +39,65 @@ void order_advance(struct worker *k) {
   if (!o) return;
   o->base = ++o->time;
   for (uint32_t i = 0; i < k->warp_count; i++) o->own[i] = o->time;
+  memset(o->ahead_lanes, 0, sizeof o->ahead_lanes);
+  memset(o->arrived, 0, sizeof o->arrived);
 }
 
-/* Joins to `before` what comes before an arrival of the warp now. */
-void release_to(struct warp *w, clocks before) {
+static void join(clocks to, const clocks from) {
+  for (int i = 0; i < CLOCK; i++) to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+/* Joins to `before` what comes before an arrival of these lanes now. */
+void release_to(struct warp *w, uint32_t lanes, clocks before) {
+  struct order *o = w->worker->order;
+  const uint32_t me = w->index;
+  if (!o) return;
+  join(before, o->seen[me]);
+  if (lanes & o->ahead_lanes[me]) join(before, o->ahead[me]);
+  if (before[me] < o->own[me]) before[me] = o->own[me];
+  o->arrived[me] |= lanes;
+  o->own[me] = ++o->time;
+}
+
+/* All lanes of the warp see what some have seen. */
+static void share(struct order *o, uint32_t me) {
+  join(o->seen[me], o->ahead[me]);
+  o->ahead_lanes[me] = 0;
+}
+
+void acquire_from(struct warp *w, uint32_t lanes, const clocks before) {
+  struct order *o = w->worker->order;
+  const uint32_t me = w->index;
+  if (!o) return;
+  if (!o->ahead_lanes[me]) memset(o->ahead[me], 0, sizeof o->ahead[me]);
+  join(o->ahead[me], before);
+  o->ahead_lanes[me] |= lanes;
+  if (!(w->live & ~o->ahead_lanes[me])) share(o, me);
+}
+
+/* These lanes of the warp met. */
+void order_meet(struct warp *w, uint32_t m) {
   struct order *o = w->worker->order;
   if (!o) return;
-  for (int i = 0; i < CLOCK; i++) {
-    const int64_t mine = i == (int)w->index ? o->own[i] : o->seen[w->index][i];
-    before[i] = mine > before[i] ? mine : before[i];
-  }
-  o->own[w->index] = ++o->time;
+  if (m & o->ahead_lanes[w->index]) share(o, w->index);
+  o->arrived[w->index] = 0;
 }
 
-void acquire_from(struct warp *w, const clocks before) {
-  struct order *o = w->worker->order;
-  if (!o) return;
-  int64_t *seen = o->seen[w->index];
-  for (int i = 0; i < CLOCK; i++) seen[i] = before[i] > seen[i] ? before[i] : seen[i];
-}
-
-int is_seen(const struct warp *w, uint32_t by, int64_t time) {
+/* Whether lanes that have passed an mbarrier have met the others of their warp: all of them did, or some of the others may
+ * have arrived at it. */
+int counts_as_met(const struct warp *w, uint32_t lanes) {
   const struct order *o = w->worker->order;
-  return !o || by == w->index || time < o->base || o->seen[w->index][by] >= time;
+  return !o || !(w->live & ~lanes) || o->arrived[w->index] & ~lanes;
+}
+
+static int64_t seen_of(const struct order *o, uint32_t me, uint32_t lanes, uint32_t by) {
+  const int64_t seen = o->seen[me][by], ahead = lanes & o->ahead_lanes[me] ? o->ahead[me][by] : 0;
+  return seen > ahead ? seen : ahead;
+}
+
+int is_seen(const struct warp *w, uint32_t lanes, uint32_t by, int64_t time) {
+  const struct order *o = w->worker->order;
+  return !o || by == w->index || time < o->base || seen_of(o, w->index, lanes, by) >= time;
 }
 
 /* fence.proxy.async: copies may read what the warp stored, or saw stored. */
@@ -69,7 +105,7 @@ void fence_before_copies(struct warp *w, uint32_t m) {
   struct order *o = w->worker->order;
   if (!o || !m) return;
   for (size_t at = 0; at < granules(w->worker); at++)
-    if (o->unfenced[at] && is_seen(w, o->by[at] / LANES, o->written[at])) o->unfenced[at] = 0;
+    if (o->unfenced[at] && is_seen(w, m, o->by[at] / LANES, o->written[at])) o->unfenced[at] = 0;
 }
 
 /* A block begins. */
@@ -104,7 +140,7 @@ static void refuse(struct warp *w, const struct site *site, uint32_t lane, uint6
 
 static void check_writer(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at) {
   const struct order *o = w->worker->order;
-  if (!is_seen(w, o->by[at] / LANES, o->written[at])) refuse(w, site, lane, address, o->by[at], WROTE_BEFORE);
+  if (!is_seen(w, 1u << lane, o->by[at] / LANES, o->written[at])) refuse(w, site, lane, address, o->by[at], WROTE_BEFORE);
 }
 
 static void check_readers(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at) {
@@ -112,7 +148,7 @@ static void check_readers(struct warp *w, const struct site *site, uint32_t lane
   if (o->since[at] < o->base) return;
   uint32_t late = 0, found = 0;
   LANES_OF(o->readers[at], other)
-    if (other != w->index && o->seen[w->index][other] < o->since[at]) {
+    if (other != w->index && seen_of(o, w->index, 1u << lane, other) < o->since[at]) {
       late = 1;
       found = other;
     }

@@ -87,7 +87,7 @@ static struct record *known(const struct worker *k, uint64_t address) {
 
 /* Faults where the warp cannot know that the mbarrier is initialized. */
 static void check_known(struct warp *w, uint32_t instruction, uint32_t lane, const struct record *r) {
-  if (!is_seen(w, r->by, r->time)) fault_at(w, UNORDERED_MBARRIER, instruction, lane);
+  if (!is_seen(w, 1u << lane, r->by, r->time)) fault_at(w, UNORDERED_MBARRIER, instruction, lane);
 }
 
 /* Faults where no mbarrier is, or none that this warp can know of. */
@@ -123,7 +123,7 @@ static void land(struct worker *k, struct record *r, struct event *event) {
     return;
   }
   copies_deliver(event->warp, event->lanes, event->serial);
-  release_to(event->warp, r->before);
+  release_to(event->warp, event->lanes, r->before);
 }
 
 /* Lets arrive what is in flight, if that ends the phase; no more than needed. */
@@ -157,7 +157,7 @@ static void initialise(struct warp *w, const struct site *site, uint32_t lane, u
   r->by = w->index;
   r->time = k->order ? k->order->own[w->index] : 0;
   clocks unused = {0};
-  release_to(w, unused);
+  release_to(w, 1u << lane, unused);
   memset(r->before, 0, sizeof r->before);
   memset(r->over, 0, sizeof r->over);
   memset(&r->arrived, 0, sizeof r->arrived);
@@ -218,7 +218,7 @@ void mbarrier_arrive(struct warp *w, const struct site *site, const uint64_t *ad
     if (count < 1 || count > MOST) misused(w, site->instruction, l, BAD_COUNT);
     if (count > s.pending) misused(w, site->instruction, l, TOO_MANY);
     if (how & ARRIVE_NO_COMPLETE && count == s.pending) misused(w, site->instruction, l, COMPLETES);
-    if (!(how & ARRIVE_RELAXED)) release_to(w, r->before);
+    if (!(how & ARRIVE_RELAXED)) release_to(w, 1u << l, r->before);
     most(&r->arrived, rounds_of(w));
     s.pending -= count;
     if (how & ARRIVE_DROP) s.expected -= count;
@@ -290,7 +290,7 @@ static void acquire(struct waiting *it, uint32_t lanes) {
   LANES_OF(lanes, l) {
     const struct record *r = known(it->warp->worker, it->address[l]);
     const uint32_t parity = it->parities >> l & 1;
-    if (!it->poll->relaxed) acquire_from(it->warp, r->over[parity]);
+    if (!it->poll->relaxed) acquire_from(it->warp, 1u << l, r->over[parity]);
     wait_for_loads(it->warp, &r->ended[parity]);
   }
 }
@@ -322,7 +322,7 @@ static int pass(struct worker *k) {
       over |= (uint32_t)1 << l;
     }
     acquire(it, over);
-    meet(it->warp, over);
+    if (counts_as_met(it->warp, over)) meet(it->warp, over);
     if (over) block_order_all_meet(k); /* whoever arrived counts as all of the block: a missed race is better */
     answer(it, over, 1);
     passed |= over != 0;

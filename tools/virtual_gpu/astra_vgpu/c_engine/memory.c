@@ -67,6 +67,17 @@ static void check_waited(struct warp *w, const struct site *site, const struct b
   }
 }
 
+/* A bulk copy may still be writing there: bulk_stores.py. values: those of a store, or null. Faults. */
+static void check_finished(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                           uint32_t m, const uint8_t *values) {
+  if (buffer && !buffer->unfinished) return;
+  LANES_OF(m, l) {
+    const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
+    if (!b->unfinished || !*unfinished_at(b, address[l])) continue;
+    if (!values || !alike(site, (const void *)address[l], values + l * site->size)) bad_access(w, site, UNFINISHED_STORE, GLOBAL, l, address[l]);
+  }
+}
+
 /* The buffer of a whole warp's access, or null where it is spread over several. Faults. */
 static const struct buffer *checked(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   const struct buffer *buffer = held(w, site, address, m);
@@ -112,6 +123,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
   if (!buffer || buffer->starts_uninitialized) check_set(w, site, buffer, address, m);
+  check_finished(w, site, buffer, address, m, NULL);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
   if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (w->launch->watched && (!buffer || buffer->writers)) {
@@ -133,6 +145,7 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
                          const void *data) {
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
+  check_finished(w, site, buffer, address, m, data);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
   if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (w->launch->watched && (!buffer || buffer->writers)) {
@@ -309,6 +322,7 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
   if (space == GLOBAL) {
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
+    check_finished(w, site, buffer, address, m, NULL);
     if ((!buffer || buffer->starts_uninitialized) && !site->blind) check_set(w, site, buffer, address, m);
     if (w->launch->watched && (!buffer || buffer->writers)) block_race_update(w, site, buffer, address, m);
     if (w->launch->stamped && (!buffer || buffer->stamp_writers)) warp_race_update(w, site, buffer, address, m);
@@ -325,6 +339,8 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     if (space == SHARED) {
       if (w->launch->reserved_at) next_epoch(w->worker); /* so tiles of several warps meet */
       if (w->launch->reserved_at || !site->sums) block_order_all_meet(w->worker); /* as do others, by what they find */
+      if (site->releases) shared_fence(w, m);
+      if (!site->sums) shared_flag(w);
       (site->ordered == COUNT_ATOMIC ? count_shared : count_shared_atomics)(w, site, address, m);
       if (w->worker->filled && !site->blind) check_filled(w, site, address, m);
       fill(w, site, address, m);

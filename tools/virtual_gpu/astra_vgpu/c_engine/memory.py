@@ -125,7 +125,8 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
         f"{int(releases)}, {int(kept)}, {int(cached)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
         f"{{{', '.join(map(str, run or ALONE))}}}, {floats}, {len(spans)}, "
         f"{{{', '.join(spans or ['{0}'])}}}, {int(id(code.instruction) in code.unit.sums)}, "
-        f"{int(loose)}, {int(id(code.instruction) in code.unit.deciding)}}}"
+        f"{int(loose)}, {int(id(code.instruction) in code.unit.deciding)}, "
+        f"{int(id(code.instruction) in code.unit.data_reads)}}}"
     )
     return f"&sites[{number}]"
 

@@ -87,6 +87,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
         float_stores=float_stores(prepared.blocks),
         sums=prepared.sums,
         deciding=prepared.deciding,
+        data_reads=prepared.data_reads,
         reached=reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
     )
     rejoined = post_dominators(prepared.blocks)

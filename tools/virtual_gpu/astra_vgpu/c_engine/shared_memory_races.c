@@ -8,7 +8,10 @@
 
 /* A barrier of the block opened. */
 void next_epoch(struct worker *k) {
-  for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].syncs = 0;
+  for (uint32_t i = 0; i < k->warp_count; i++) {
+    k->warps[i].syncs = k->fenced[i] = k->posted[i] = 0;
+    memset(k->seen[i], 0, k->warp_count * sizeof *k->seen[i]);
+  }
   warp_races_advance(k);
   if (!k->writer) return;
   if (++k->epoch < BIT(64 - EPOCH) / LANES) return;
@@ -21,7 +24,27 @@ void next_epoch(struct worker *k) {
 
 /* Orders the whole warp, whichever lanes are active: a missed race is better than a false positive. */
 void meet(struct warp *w, uint32_t m) {
-  if (m && ++w->syncs == MAX_SYNCS) next_epoch(w->worker);
+  if (!m) return;
+  order_meet(w, m);
+  if (++w->syncs == MAX_SYNCS) next_epoch(w->worker);
+}
+
+/* What the warp did so far may be posted by an atomic operation of it. */
+void shared_fence(struct warp *w, uint32_t m) {
+  if (m) w->worker->fenced[w->index] = w->syncs + 1;
+}
+
+/* An atomic operation on shared memory whose result is of use: it posts what lies before a fence, and looks at what others posted. */
+void shared_flag(struct warp *w) {
+  struct worker *k = w->worker;
+  k->posted[w->index] = k->fenced[w->index];
+  for (uint32_t i = 0; i < k->warp_count; i++)
+    if (i != w->index && k->posted[i] > k->seen[w->index][i]) k->seen[w->index][i] = k->posted[i];
+}
+
+/* Whether such operations order what another warp's stamp says before what the warp does now. */
+static int is_posted(const struct warp *w, uint64_t stamp) {
+  return (stamp >> SYNC & MAX_SYNCS) < w->worker->seen[w->index][stamp >> WARP & 31];
 }
 
 static uint64_t stamp_of(const struct warp *w, const struct site *site) {
@@ -49,13 +72,13 @@ static void race(struct warp *w, const struct site *site, uint32_t lane, uint64_
 /* Of readers, and of atomic operations that changed something. */
 static void not_met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t known, uint64_t mine,
                     enum verb verb) {
-  if (between(known ^ mine) || within(known ^ mine)) race(w, site, lane, address, known, verb);
+  if ((between(known ^ mine) && !is_posted(w, known)) || within(known ^ mine)) race(w, site, lane, address, known, verb);
 }
 
 /* Of lanes that wrote the same value, one's own may be among them. */
 static void not_written(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at, uint64_t mine) {
   const uint64_t known = w->worker->writer[at], apart = known ^ mine;
-  if (between(apart) || (within(apart) && !(known & BIT(SEVERAL)))) race(w, site, lane, address, known, WROTE);
+  if ((between(apart) && !is_posted(w, known)) || (within(apart) && !(known & BIT(SEVERAL)))) race(w, site, lane, address, known, WROTE);
 }
 
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {

@@ -18,7 +18,7 @@ enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSIN
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
                   UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE,
                   STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED, WARP_RACE, EARLY_ACCESS,
-                  BARRIER_ROUND };
+                  BARRIER_ROUND, UNFINISHED_STORE };
 
 struct buffer {
   uint64_t address, end;
@@ -27,10 +27,12 @@ struct buffer {
   uint32_t *writers, *readers; /* cells of block_races.c, or null */
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
   uint32_t *writer_times, *reader_times; /* the same, where blocks may be ordered: block_order.c */
-  uint32_t *adders, *adder_times; /* the same, of atomic additions; FLAG where somebody looks at the result */
+  uint32_t *adders, *adder_times; /* the same, of atomic updates; FLAG where somebody looks at the result */
   uint16_t *adder_threads;
   uint32_t *posted; /* like writers, of loose stores */
   uint8_t *flags;   /* where a loose load looked for a value that decides something */
+  uint32_t *late_readers, *late_reader_times; /* the last of other blocks than the first that read */
+  uint16_t *late_reader_threads;
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   uint64_t *stamp_writers, *stamp_readers, *stamp_adders; /* stamps of warp_races.c, or null */
   uint32_t *stamp_writer_times, *stamp_reader_times, *stamp_adder_times; /* the same, of kernels that have flags */
@@ -38,6 +40,7 @@ struct buffer {
   uint64_t early; /* what a thread may do here that has not waited for the work ahead: memory/buffers.py */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
+  uint8_t *unfinished; /* by 16 bytes, what they wait for: memory/bulk_stores.py; or null */
 };
 /* A read of uninitialized memory; block: linear, or -1 for none. */
 struct uninitialized {
@@ -77,8 +80,9 @@ struct site {
   uint64_t infinity;   /* and the bits of an infinity: those of a NaN are larger, but for the sign */
   uint8_t arrays;      /* in shared memory, the only ones that it may access: lowering/shared_arrays.py; 0: any */
   struct { uint32_t start, end; } array[MAX_ARRAYS];
-  uint8_t sums; /* an atomic addition whose result nothing reads */
+  uint8_t sums; /* an atomic update whose result nothing reads */
   uint8_t loose, decides; /* a load or store: lowering/ordered_accesses.py */
+  uint8_t reads_data; /* an atomic operation or ordered load: lowering/data_reads.py */
 };
 struct barrier {
   uint32_t instruction, target, block; /* block: that it ends */
@@ -230,7 +234,7 @@ void bulk_to_global(struct warp *w, const struct site *reads, const struct site 
                     const uint64_t *from, const uint32_t *sizes, uint32_t m, enum bulk_reduction how,
                     enum bulk_type type);
 void bulk_commit(struct warp *w, uint32_t m);
-void bulk_wait(struct warp *w, uint32_t m, int64_t left);
+void bulk_wait(struct warp *w, uint32_t m, int64_t left, int reads_only);
 
 /* What lanes of a warp tell each other. */
 enum shuffle { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };
@@ -265,6 +269,7 @@ double s64_directed(int64_t a, int mode);
 double u64_directed(uint64_t a, int mode);
 double fma_directed(double a, double b, double c, int mode);
 void block_fence(struct warp *w, uint32_t m);
+void shared_fence(struct warp *w, uint32_t m);
 void fence_before_copies(struct warp *w, uint32_t m);
 void require_whole_warp(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);

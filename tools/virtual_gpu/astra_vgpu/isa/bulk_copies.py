@@ -46,6 +46,9 @@ class Bulk:
     reduction: str = ""
     """to_global: how the bytes meet those that are there; empty: they take their place."""
     type: str = ""
+    reads_only: bool = False
+    """wait: until the groups have read their shared memory; what they write may still be on its
+    way."""
 
 
 def is_bulk(instruction: Instruction) -> bool:
@@ -86,7 +89,6 @@ def _plain(code: Modifiers, what: str) -> Bulk:
         code.ignore_hints()
         code.count(2)
         return Bulk("prefetch")
-    if what == "wait_group":
-        code.ignore("read")
+    reads_only = what == "wait_group" and code.flag("read")
     code.count(0 if what == "commit_group" else 1)
-    return Bulk(what.removesuffix("_group"))
+    return Bulk(what.removesuffix("_group"), reads_only=reads_only)

@@ -22,6 +22,7 @@ from astra_vgpu.launch.sampling import Run, run_sampled
 from astra_vgpu.launch.waiting_blocks import WaitingBlocks
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of
 from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.memory.bulk_stores import NDPieces, unfinished_stores
 from astra_vgpu.numpy_engine.batch import MIN_LANES
 from astra_vgpu.ptx.parser import Module, PtxSyntaxError, parse
 from astra_vgpu.sass.counters import MachineCode
@@ -71,6 +72,7 @@ class _Blocks:
 
     asked: _Asked
     block_races: BlockRaces | None
+    unfinished: Mapping[int, NDPieces]
     prints: bool
     endless_instructions: int
     in_order: bool
@@ -85,6 +87,7 @@ class _Blocks:
             counters=counting,
             prints=self.prints,
             block_races=self.block_races,
+            unfinished=self.unfinished,
             instruction_budget=self.endless_instructions,
             in_order=self.in_order,
         )
@@ -101,6 +104,7 @@ class _Blocks:
             counters=counting,
             prints=self.prints,
             block_races=self.block_races,
+            unfinished=self.unfinished,
         )
 
 
@@ -201,6 +205,7 @@ class Engines:
         blocks = _Blocks(
             asked=asked,
             block_races=block_races_of(reference.reach, launch, asked.memory, asked.addresses),
+            unfinished=unfinished_stores(reference.reach, launch, asked.memory, asked.addresses),
             prints=self._prints,
             endless_instructions=self._endless_instructions,
             in_order=in_order,

@@ -13,6 +13,7 @@ waits              loads and atomics in loops that wait for other threads
 regions            basic blocks that ptxas merges: predication and unrolling
 float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something
+data_reads         atomic operations and acquire loads that fetch data
 pointer_reach      which arguments a kernel may load and store through
 variable_stores    module variables that a kernel may store to
 early_access       accesses that some path leads to without griddepcontrol.wait

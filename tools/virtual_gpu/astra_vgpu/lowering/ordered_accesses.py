@@ -60,8 +60,8 @@ def deciding_loads(blocks: Sequence[BasicBlock]) -> frozenset[int]:
     )
 
 
-def unread_sums(blocks: Sequence[BasicBlock]) -> frozenset[int]:
-    """id() of each atomic addition whose result nothing reads: it adds to data, and looks at no
+def unread_updates(blocks: Sequence[BasicBlock]) -> frozenset[int]:
+    """id() of each atomic update whose result nothing reads: it changes data, and looks at no
     flag."""
     body = [instruction for block in blocks for instruction in block.body]
     read = {name for instruction in body for name in sources(instruction)}
@@ -69,9 +69,7 @@ def unread_sums(blocks: Sequence[BasicBlock]) -> frozenset[int]:
     return frozenset(
         id(instruction)
         for instruction in body
-        if instruction.family in ("atom", "red")
-        and "add" in instruction.modifiers
-        and not destinations(instruction) & read
+        if instruction.family in ("atom", "red") and not destinations(instruction) & read
     )
 
 

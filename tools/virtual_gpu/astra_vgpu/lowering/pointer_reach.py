@@ -81,7 +81,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
         target, source = addresses[:1], addresses[-1:]
         if family in _WRITES and family != "cp":
             stored |= leads_to(target, origins, params)
-        if family == "cp" and "bulk" in instruction.modifiers:
+        if _stores_in_bulk(instruction):
             bulk |= leads_to(target, origins, params)
         if family in _READS:
             loaded |= leads_to(source, origins, params)
@@ -101,6 +101,13 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
         frozenset(bulk),
         numbers,
     )
+
+
+def _stores_in_bulk(instruction: Instruction) -> bool:
+    if instruction.family != "cp" or "bulk" not in instruction.modifiers:
+        return False
+    spaces = [m for m in instruction.modifiers if m.startswith(("shared", "global"))]
+    return spaces[:1] == ["global"] and "prefetch" not in instruction.modifiers
 
 
 def is_global(instruction: Instruction) -> bool:

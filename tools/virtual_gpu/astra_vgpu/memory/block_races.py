@@ -12,7 +12,8 @@ without a fence: that covers tiles that are compacted in place. This accepts mor
 model does: a missed race is better than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
-whose value decides nothing, of what another block stored so, needs the same order.
+whose value decides nothing, of what another block stored so, needs the same order. So does a read,
+by an atomic too, of what others updated by atomics, if its value decides nothing (data_reads.py).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ STORED_AND_CACHED = (
 MANY = 1 << 31
 """Bit of a reader's cell: several blocks read; of a writer's: several wrote the same value."""
 FLAG = MANY
-"""Value of a cell of additions where somebody looks at the result."""
+"""Value of a cell of updates where somebody looks at the result."""
 _BITS = 31
-DID = ("read", "wrote", "added to")
+DID = ("read", "wrote", "updated")
 """What the earlier access did; the C engine knows them by number."""
 COARSEST_BITS = 5
 COARSE_CELLS = 1 << 20
@@ -73,14 +74,20 @@ class Cells:
     cells of a kernel whose blocks may be ordered."""
     reader_times: NDWords | None = None
     """Time of the access in each cell of `readers`, by the clock of block_order."""
+    late_readers: NDWords | None = None
+    """Cells like `readers`: the last of other blocks than the first that read; like the times."""
+    late_reader_threads: NDThreads | None = None
+    """Thread of the block, for each cell of `late_readers`."""
+    late_reader_times: NDWords | None = None
+    """Time of the access in each cell of `late_readers`, by the clock of block_order."""
     adders: NDWords | None = None
-    """Cells like `writers`, for atomic additions whose result nothing reads
-    (ordered_accesses.unread_sums): the first that is not ordered before what came later; FLAG where
-    somebody looks at the result."""
+    """Cells like `writers`, for atomic updates whose result nothing reads
+    (ordered_accesses.unread_updates): the first that is not ordered before what came later; FLAG
+    where somebody looks at the result."""
     adder_threads: NDThreads | None = None
     """Thread of the block, for each cell of `adders`."""
     adder_times: NDWords | None = None
-    """Time of the addition in each cell of `adders`, by the clock of block_order."""
+    """Time of the update in each cell of `adders`, by the clock of block_order."""
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""
@@ -125,7 +132,8 @@ class BlockRaces:
         """All blocks have met: what they did until now is ordered before what comes."""
         for cells in (*self._fine.values(), *self._coarse.values()):
             cells.writers[:] = 0
-            for others in (cells.readers, cells.posted, cells.flags, cells.adders):
+            later = cells.late_readers, cells.posted, cells.flags, cells.adders
+            for others in (cells.readers, *later):
                 if others is not None:
                     others[:] = 0
         if self.order is not None:
@@ -147,6 +155,9 @@ class BlockRaces:
                     cells.writer_times = np.zeros(cells.writers.size, np.uint32)
                     if cells.readers is not None:
                         cells.reader_times = np.zeros(cells.readers.size, np.uint32)
+                        cells.late_readers = np.zeros(cells.readers.size, np.uint32)
+                        cells.late_reader_times = np.zeros(cells.readers.size, np.uint32)
+                        cells.late_reader_threads = np.zeros(cells.readers.size, np.uint16)
                     cells.adders = np.zeros(cells.writers.size, np.uint32)
                     cells.adder_threads = np.zeros(cells.writers.size, np.uint16)
                     cells.adder_times = np.zeros(cells.writers.size, np.uint32)

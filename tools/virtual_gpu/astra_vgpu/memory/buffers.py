@@ -130,6 +130,8 @@ class Buffer:
     """What a thread may do here before it has waited for the work ahead of its launch."""
     allocated: Bytes | None = None
     """Whether each byte of the device's heap may be touched; None for other buffers."""
+    unfinished: NDArray[np.uint8] | None = None
+    """What each 16 bytes wait for, while a launch runs that copies here in bulk: bulk_stores.py."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)
 
     def items(self, size: int) -> tuple[Items, int]:

@@ -43,7 +43,7 @@ class Stamps:
     writers: NDStamps
     readers: NDStamps
     adders: NDStamps | None = None
-    """Threads whose atomic additions, with a result that nothing reads, touched each granule; like
+    """Threads whose atomic updates, with a result that nothing reads, touched each granule; like
     the times, only for kernels that have operations which order."""
     writer_times: NDTimes | None = None
     """Time of each stamp in `writers`, counted in operations that order."""

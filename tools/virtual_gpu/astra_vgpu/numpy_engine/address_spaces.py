@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from astra_vgpu.lowering.shared_arrays import SharedArray, outside_arrays
 from astra_vgpu.lowering.store_merging import ALONE
 from astra_vgpu.memory.buffers import Buffer, Bytes, Items, items_of, missing
+from astra_vgpu.memory.bulk_stores import PIECE_BITS, unfinished_message
 from astra_vgpu.memory.early_accesses import early_message
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.dtypes import Array
@@ -60,7 +61,9 @@ class Site:
     float_type: str = ""
     """Float type of what a store writes, or "" for anything else: float_stores.float_stores."""
     sums: bool = False
-    """An atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
+    """An atomic update whose result nothing reads: ordered_accesses.unread_updates."""
+    reads_data: bool = False
+    """An atomic operation or ordered load that looks at no flag: data_reads.data_reads."""
 
     @property
     def releases(self) -> bool:
@@ -204,16 +207,18 @@ class BufferRegion:
 
 
 def global_regions(
-    f: Frame, site: Site, addresses: Array, active: Active
+    f: Frame, site: Site, addresses: Array, active: Active, *, stores: bool = False
 ) -> Iterator[BufferRegion]:
     """Splits an access to global memory by buffer. Raises Fault out of bounds or misaligned, and
-    where a thread should have waited for the work ahead of the launch first.
+    where a thread should have waited for the work ahead of the launch, or for a bulk copy, first.
 
-    addresses: uint64 [active.count], or one for all.
+    addresses: uint64 [active.count], or one for all. stores: who stores calls check_finished.
     """
     for region in _regions(f, site, addresses, active):
         if f.waited is not None and region.buffer.early <= site.writes:
             _check_waited(f, f.waited, site, region, addresses, active)
+        if not stores:
+            check_finished(f, site, region, addresses, active)
         yield region
 
 
@@ -230,6 +235,29 @@ def _check_waited(
         message = early_message(site.verb, site.size, f.memory.place(address))
         where = site.instruction, "race", message, machine.LAUNCH_FAILURE
         raise f.fault(*where, lane_number(active, lane))
+
+
+def check_finished(
+    f: Frame,
+    site: Site,
+    region: BufferRegion,
+    addresses: Array,
+    active: Active,
+    changes: NDArray[np.bool_] | bool = True,
+) -> None:
+    """Raises Fault where a bulk copy may still be writing: bulk_stores.py. changes: which lanes'
+    accesses matter."""
+    chosen, pieces = region.chosen, region.buffer.unfinished
+    if pieces is None:
+        return
+    mine = addresses.reshape(-1) if chosen is None else addresses.reshape(-1)[chosen]
+    first = np.uint64(region.buffer.address >> PIECE_BITS)
+    late = (pieces[(mine >> np.uint64(PIECE_BITS)) - first] != 0) & changes
+    if late.any():
+        at = int(np.argmax(late))
+        message = unfinished_message(site.verb, site.size, f.memory.place(int(mine[at])))
+        lane = lane_number(active, at if chosen is None else int(chosen[at]))
+        raise f.fault(site.instruction, "missing_wait", message, machine.LAUNCH_FAILURE, lane)
 
 
 def _regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator[BufferRegion]:

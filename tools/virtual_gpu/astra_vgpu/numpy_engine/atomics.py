@@ -90,6 +90,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
         blind=how == "exch",
         counts=adds_one(code.instruction),
         sums=id(code.instruction) in code.unit.sums,
+        reads_data=id(code.instruction) in code.unit.data_reads,
     )
 
     def step(f: Frame) -> None:
@@ -157,6 +158,7 @@ def _targets(
                     f.races.advance(lanes.mask.any(axis=1))
                 if where == "shared" and (arena.reserved_at or not site.sums):
                     meet_all(f, lanes)  # who tells other warps something by what it finds there
+                _order_shared(f, site, lanes)
                 _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions, lanes if where == "shared" else None
 
@@ -178,6 +180,16 @@ def _touch(f: Frame, site: Site, region: BufferRegion, addresses: Array, lanes: 
     if f.counters is not None:
         f.counters.touch(site, region, addresses)
         f.counters.atomic(region, addresses, lanes, site.floats)
+
+
+def _order_shared(f: Frame, site: Site, lanes: Active) -> None:
+    """What an atomic operation on shared memory orders between warps."""
+    if f.races is None:
+        return
+    if site.releases:
+        f.races.fence(lanes)
+    if not site.sums:
+        f.races.flag(lanes)
 
 
 def _touch_shared(f: Frame, site: Site, address: Array, index: Index, lanes: Active) -> None:

@@ -31,7 +31,7 @@ from astra_vgpu.types import MEETING_BYTES, WARP_LANES
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 _MANY = np.uint32(MANY)
-Did = Literal["read", "wrote", "added to"]
+Did = Literal["read", "read late", "wrote", "updated"]
 
 
 def fence(f: Frame, active: Active) -> None:
@@ -143,16 +143,20 @@ class Touch:
         first = ((cells[clash] & ~_MANY) >> self._shift).astype(np.int64) - 1
         at, mine = granules[clash], self._block[clash].astype(np.int64) - 1
         warps = self._threads[clash].astype(np.int64) // WARP_LANES
-        found[clash] = ~order.ordered(first, threads[at], times[at], did, mine, warps)
+        found[clash] = ~order.ordered(
+            first, threads[at], times[at], did.removesuffix(" late"), mine, warps
+        )
         return found
 
     def _when(self, did: Did) -> tuple[NDArray[np.uint16] | None, Words | None]:
         """Threads and times of the cells of those who did that."""
         cells = self._cells
-        if did == "added to":
+        if did == "updated":
             return cells.adder_threads, cells.adder_times
         if did == "wrote":
             return cells.writer_threads, cells.writer_times
+        if did == "read late":
+            return cells.late_reader_threads, cells.late_reader_times
         return cells.reader_threads, cells.reader_times
 
     def _note_writer(self, granules: NDArray[np.int64], threads: NDArray[np.uint16]) -> None:
@@ -190,7 +194,7 @@ class Touch:
         another ordered one, at a flag."""
         for granules in self._granules():
             if self._site.ordered:
-                self._flag(granules)
+                self._look_at_updates(granules)
                 if not self._site.loose:
                     continue
             posted, flags = self._cells.posted, self._cells.flags
@@ -203,18 +207,25 @@ class Touch:
             self._stop(granules, earlier, self._others(earlier) & ~flags[granules])
 
     def _flag(self, granules: NDArray[np.int64]) -> None:
-        """Notes that what is added there is not only data: somebody looks at the result."""
+        """Notes that what is updated there is not only data: somebody looks at the result."""
         if self._cells.adders is not None:
             self._cells.adders[granules] = FLAG
 
+    def _look_at_updates(self, granules: NDArray[np.int64]) -> None:
+        """An ordered read: at a flag, or for data, which needs the order of a plain load."""
+        if self._site.reads_data:
+            self._stop_at_sums(granules)
+        else:
+            self._flag(granules)
+
     def _add(self, granules: NDArray[np.int64]) -> None:
-        """Notes additions; of several the first counts that nothing has ordered before later
+        """Notes updates; of several the first counts that nothing has ordered before later
         ones."""
-        adders, threads, times = self._cells.adders, *self._when("added to")
+        adders, threads, times = self._cells.adders, *self._when("updated")
         if adders is None or threads is None or times is None:
             return
         known = adders[granules]
-        held = self._unordered(granules, known, self._others(known), "added to")
+        held = self._unordered(granules, known, self._others(known), "updated")
         at = np.flatnonzero(~held & (known != FLAG))[::-1]
         adders[granules[at]], threads[granules[at]] = self._mine[at], self._threads[at]
         times[granules[at]] = self._now
@@ -223,7 +234,7 @@ class Touch:
         if self._cells.adders is not None:
             known = self._cells.adders[granules]
             clash = self._others(known) & (known != FLAG)
-            self._stop(granules, known, clash if among is None else clash & among, "added to")
+            self._stop(granules, known, clash if among is None else clash & among, "updated")
 
     def _note_readers(self, readers: Words, granules: NDArray[np.int64]) -> None:
         known = readers[granules]
@@ -239,6 +250,14 @@ class Touch:
         lost = self._others(last)
         if lost.any():
             readers[granules[lost]] = last[lost] | _MANY
+        self._note_late_readers(granules, lost)
+
+    def _note_late_readers(self, granules: NDArray[np.int64], late: Mask) -> None:
+        """Notes the readers whose block was not the first that read."""
+        cells, (threads, times) = self._cells.late_readers, self._when("read late")
+        if cells is not None and threads is not None and times is not None and late.any():
+            at = granules[late]
+            cells[at], threads[at], times[at] = self._mine[late], self._threads[late], self._now
 
     def write(self, before: Array, values: Array, after: Array) -> None:
         """What the places held, what each lane stored, and what they hold now."""
@@ -260,6 +279,9 @@ class Touch:
                 readers = self._cells.readers[granules]
                 many = (readers & _MANY) != 0
                 self._stop(granules, readers, (self._others(readers) | many) & changed, "read")
+            if self._cells.late_readers is not None:
+                late = self._cells.late_readers[granules]
+                self._stop(granules, late, self._others(late) & changed, "read late")
             # Of what is never read only other values matter: such cells are always taken.
             taken = changed if self._cells.readers is not None else changed | (earlier == 0)
             writers[granules] = earlier
@@ -292,7 +314,7 @@ class Touch:
             writers = self._cells.writers[granules]
             self._stop(granules, writers, self._others(writers))
             if not self._site.sums:
-                self._flag(granules)
+                self._look_at_updates(granules)
             elif not alone:
                 self._add(granules)
             if alone:
@@ -317,7 +339,7 @@ class Touch:
             int(self._addresses[at]),
             int(cells[at]),
             int(threads[granules[at]]),
-            did,
+            "read" if did == "read late" else did,
         )
         instruction, lane = self._site.instruction, self._lane(at)
         return self._f.fault(instruction, "race", message, machine.LAUNCH_FAILURE, lane)

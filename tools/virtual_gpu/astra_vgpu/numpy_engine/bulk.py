@@ -18,6 +18,14 @@ from astra_vgpu.isa.bulk_copies import (
     bulk_of,
 )
 from astra_vgpu.memory.buffers import Buffer
+from astra_vgpu.memory.bulk_stores import (
+    COPIED,
+    FINISHED,
+    PIECE_BITS,
+    REDUCED,
+    piece,
+    unfinished_message,
+)
 from astra_vgpu.memory.early_accesses import early_message
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.address_spaces import Site, lane_number, select
@@ -55,6 +63,10 @@ class _Reading:
     group: int
     words: slice
     instruction: Instruction
+    pieces: NDArray[np.uint8] | None
+    """Those of the buffer that it writes: bulk_stores.py."""
+    read: bool = False
+    """Whether it was waited for until it had read its shared memory."""
 
 
 @dataclass
@@ -67,21 +79,27 @@ class BulkGroups:
     """Copies that still read each word of the batch's shared memory."""
     readings: list[_Reading] = field(default_factory=list)
 
-    def wait(self, lanes: NDArray[np.int64], most_pending: int) -> None:
+    def wait(self, lanes: NDArray[np.int64], most_pending: int, reads_only: bool) -> None:
         done = set(lanes.tolist())
         kept: list[_Reading] = []
         for reading in self.readings:
             closed = self.committed[reading.lane] - most_pending
-            if reading.lane in done and reading.group < closed:
-                self.read[reading.words] -= 1
-            else:
+            if reading.lane not in done or reading.group >= closed:
                 kept.append(reading)
+                continue
+            if not reading.read:
+                self.read[reading.words] -= 1
+                reading.read = True
+            if reading.pieces is not None and reads_only:
+                kept.append(reading)
+            elif reading.pieces is not None:
+                reading.pieces[:] = FINISHED
         self.readings = kept
 
     def check_done(self, f: Frame) -> None:
         """All lanes have ended. Raises Fault."""
-        if self.readings:
-            first = min(self.readings, key=lambda reading: reading.lane)
+        if late := [reading for reading in self.readings if not reading.read]:
+            first = min(late, key=lambda reading: reading.lane)
             where = first.instruction, "missing_wait", COPY_READS_AT_END, machine.LAUNCH_FAILURE
             raise f.fault(*where, first.lane)
 
@@ -131,7 +149,7 @@ def bulk(code: Code) -> Step:
             if form.action == "commit":
                 _groups(f).committed[lanes] += 1
             else:
-                _groups(f).wait(lanes, left)
+                _groups(f).wait(lanes, left, form.reads_only)
 
         return finish
     return _copy(code, form)
@@ -188,11 +206,24 @@ class _Span:
         if waited is not None and not waited.flat[self.lane] and buffer.early <= off_chip.writes:
             what = early_message(off_chip.verb, self.size, self.f.memory.place(self.address))
             raise self._fault(off_chip, "race", what, machine.LAUNCH_FAILURE)
+        if to_shared and buffer.unfinished is not None and self.pieces(buffer).any():
+            raise self.unfinished(reads)
         if self.shared + self.size > self.f.shared.limit:
             raise self._outside(
                 on_chip, f"shared offset {self.shared}; {self.f.shared.limit} bytes are there"
             )
         return buffer
+
+    def pieces(self, buffer: Buffer) -> NDArray[np.uint8]:
+        """Those of the bytes in global memory, of a buffer that has some."""
+        assert buffer.unfinished is not None
+        first = piece(buffer.address, self.address)
+        return buffer.unfinished[first : first + (self.size >> PIECE_BITS)]
+
+    def unfinished(self, site: Site) -> Exception:
+        place = self.f.memory.place(self.address)
+        what = unfinished_message(site.verb, self.size, place)
+        return self._fault(site, "missing_wait", what, machine.LAUNCH_FAILURE)
 
     def _outside(self, site: Site, where: str) -> Exception:
         what = f"{site.verb} of {self.size} bytes at {where}"
@@ -278,6 +309,11 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     data = f.shared.data[span.place]
     start = span.address - buffer.address
     there = buffer.data[start : start + span.size]
+    pieces = None if buffer.unfinished is None else span.pieces(buffer)
+    if pieces is not None:
+        if form.reduction and (pieces == COPIED).any():
+            raise span.unfinished(writes)
+        pieces[:] = REDUCED if form.reduction else COPIED
     if form.reduction:
         dtype = dtype_of(form.type)
         items: Any = there.view(dtype)
@@ -300,4 +336,4 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     groups = _groups(f)
     groups.read[span.words] += 1
     group = int(groups.committed[span.lane])
-    groups.readings.append(_Reading(span.lane, group, span.words, reads.instruction))
+    groups.readings.append(_Reading(span.lane, group, span.words, reads.instruction, pieces))

@@ -81,10 +81,12 @@ class Unit:
     """Whether a loop of the kernel looks at what others store: ordered_accesses.looks_in_loops."""
     deciding: frozenset[int] = frozenset()
     """id() of each loose load whose value decides something: ordered_accesses.deciding_loads."""
+    data_reads: frozenset[int] = frozenset()
+    """id() of each ordered read that looks at no flag: data_reads.data_reads."""
     float_stores: Mapping[int, str] = field(default_factory=dict)
     """Float type of what a store writes, by its id(): float_stores.float_stores."""
     sums: frozenset[int] = frozenset()
-    """id() of each atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
+    """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

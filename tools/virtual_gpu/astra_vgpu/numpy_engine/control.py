@@ -43,10 +43,17 @@ def fence(code: Code) -> Step:
 
 def _fence(code: Code, scope: str) -> Step:
     """Accesses are in order here; who sees what lies before one the race check wants to know."""
-    if scope in ("cta", "cluster"):
-        return _nothing
     active_lanes = code.active
-    return lambda f: block_races.fence(f, active_lanes(f))
+    whole_gpu = scope not in ("cta", "cluster")
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if f.races is not None and active.count:
+            f.races.fence(active)
+        if whole_gpu:
+            block_races.fence(f, active)
+
+    return step
 
 
 @family("griddepcontrol")

@@ -16,6 +16,7 @@ from astra_vgpu.numpy_engine.address_spaces import (
     BufferRegion,
     Index,
     Site,
+    check_finished,
     global_regions,
     lane_number,
     mark_stored,
@@ -34,6 +35,7 @@ from astra_vgpu.numpy_engine.claimed_rows import claim_rows
 from astra_vgpu.numpy_engine.code import Code, Read, Step, Write, family
 from astra_vgpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_vgpu.numpy_engine.frame import Active, Frame
+from astra_vgpu.numpy_engine.shared_memory_races import differ
 from astra_vgpu.numpy_engine.warp_races import Access
 from astra_vgpu.ptx.syntax import Address, Operand, Register, Symbol, Vector
 
@@ -113,6 +115,7 @@ class _Form:
             run=run,
             constant=constant,
             float_type=code.unit.float_stores.get(id(code.instruction), ""),
+            reads_data=id(code.instruction) in code.unit.data_reads,
         )
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
@@ -320,10 +323,11 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
     addresses = select(address, active, f.shape)
     if site.ordered:
         synchronise(f, site, addresses, active, flags=True)
-    for region in global_regions(f, site, addresses, active):
+    for region in global_regions(f, site, addresses, active, stores=True):
         if site.ordered and (posting := touch(f, site, region, addresses, active)):
             posting.post()
         chosen = values if region.chosen is None else values[region.chosen]
+        _check_finished(f, site, region, addresses, active, chosen)
         plain = site.ordered or claim_rows(f, site, region, active)
         noted: list[Touch | Access] = []
         if not plain and (touched := touch(f, site, region, addresses, active)):
@@ -340,6 +344,15 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
             f.counters.touch(site, region, addresses)
     if f.memory.watch is not None:
         note_store(f, f.memory.watch, site, addresses, active)
+
+
+def _check_finished(
+    f: Frame, site: Site, region: BufferRegion, addresses: Array, active: Active, values: Array
+) -> None:
+    """Raises Fault where a store changes what a bulk copy may still be writing."""
+    if region.buffer.unfinished is not None:
+        changes = differ(region.items.take(region.index), values, site.float_type)
+        check_finished(f, site, region, addresses, active, changes)
 
 
 def note_store(f: Frame, watch: StoreWatch, site: Site, addresses: Array, active: Active) -> None:

@@ -2,8 +2,10 @@
 
 A vector clock for each warp: a block has a time, which each release advances; a warp's accesses
 carry the time of its last release, and it knows up to which time it has seen each other warp. Bulk
-copies count as one more warp. Barriers of the block order everything. Lanes within a warp are
-checked as in every kernel: for that check no two warps are ever in the same epoch.
+copies count as one more warp. Barriers of the block order everything. Where only some lanes of a
+warp wait at an mbarrier, the others have seen what these have once the warp meets; different groups
+of lanes that wait count as one. Lanes within a warp are checked as in every kernel: for that check
+no two warps are ever in the same epoch.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from astra_vgpu.types import WARP_LANES
 COPIES = 32
 """Number of the bulk copies among the warps."""
 UNSEEN = (
-    "access to bytes that a bulk copy wrote, by a warp that did not wait for the phase of its "
-    "mbarrier, nor synchronized with a thread that did"
+    "access to bytes that a bulk copy wrote, by a thread that did not wait for the phase of its "
+    "mbarrier, nor synchronized with one that did"
 )
 Clock = NDArray[np.int64]
 """[33]: by warp, the time up to which it was seen."""
 Mask = NDArray[np.bool_]
 _NEVER = np.iinfo(np.int64).max
+ALL_LANES = (1 << WARP_LANES) - 1
 
 
 class OrderedRaces(RaceCheck):
@@ -55,6 +58,10 @@ class OrderedRaces(RaceCheck):
         """Time of the last barrier of the block."""
         self._own = np.ones((shape[0], warps), np.int64)
         self._seen: Clock = np.zeros((shape[0], warps, COPIES + 1), np.int64)
+        self._ahead: Clock = np.zeros_like(self._seen)
+        """What only some lanes of a warp have seen, until it meets."""
+        self._ahead_lanes, self._arrived = np.zeros((2, shape[0], warps), np.uint32)
+        """These lanes; those that have arrived somewhere since their warp last met."""
         self._written, self._since = np.zeros((2, granules), np.int64)
         self._by = np.zeros(granules, np.int64)
         """Thread that wrote last."""
@@ -69,17 +76,49 @@ class OrderedRaces(RaceCheck):
         self._time[rows] += 1
         self._base[rows] = self._time[rows]
         self._own[rows] = self._time[rows, None]
+        self._ahead_lanes[rows] = self._arrived[rows] = 0
 
-    def release(self, row: int, warp: int) -> Clock:
-        """What comes before an arrival of the warp now."""
+    def synced(self, active: Active) -> None:
+        super().synced(active)
+        if self._ahead_lanes.any() or self._arrived.any():
+            met = lanes_by_warp(active.mask)
+            for row, warp in np.argwhere(met & self._ahead_lanes):
+                self._share(row, warp)
+            self._arrived[met != 0] = 0
+
+    def counts_as_met(self, live: Mask, passed: Mask) -> NDArray[np.bool_]:
+        """Which warps, [blocks, warps], have met where these lanes pass an mbarrier: all of their
+        lanes did, or some of the others may have arrived at it."""
+        lanes = lanes_by_warp(passed)
+        rest = (lanes_by_warp(live) & ~lanes) == 0
+        return np.asarray((lanes != 0) & (rest | ((self._arrived & ~lanes) != 0)))
+
+    def _share(self, row: int, warp: int) -> None:
+        """All lanes of a warp see what some have seen."""
+        np.maximum(self._seen[row, warp], self._ahead[row, warp], out=self._seen[row, warp])
+        self._ahead_lanes[row, warp] = 0
+
+    def release(self, row: int, warp: int, lanes: int = ALL_LANES) -> Clock:
+        """What comes before an arrival of these lanes of the warp now."""
         clock: Clock = self._seen[row, warp].copy()
+        if int(self._ahead_lanes[row, warp]) & lanes:
+            np.maximum(clock, self._ahead[row, warp], out=clock)
         clock[warp] = self._own[row, warp]
+        self._arrived[row, warp] |= np.uint32(lanes)
         self._time[row] += 1
         self._own[row, warp] = self._time[row]
         return clock
 
-    def acquire(self, row: int, warp: int, clock: Clock) -> None:
-        np.maximum(self._seen[row, warp], clock, out=self._seen[row, warp])
+    def acquire(
+        self, row: int, warp: int, clock: Clock, lanes: int = ALL_LANES, live: int = ALL_LANES
+    ) -> None:
+        """What comes before the end of a phase comes before what these lanes of a warp do next."""
+        if not self._ahead_lanes[row, warp]:
+            self._ahead[row, warp] = 0
+        np.maximum(self._ahead[row, warp], clock, out=self._ahead[row, warp])
+        self._ahead_lanes[row, warp] |= np.uint32(lanes)
+        if not live & ~int(self._ahead_lanes[row, warp]):
+            self._share(row, warp)
 
     def copy_begins(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         """Looked at when it has arrived: an mbarrier may order it behind the readers."""
@@ -98,7 +137,8 @@ class OrderedRaces(RaceCheck):
             start = self._origin(f, row * self._threads)
             own = self.granules(start, start + f.shared.limit)
             stored = np.flatnonzero(self._unfenced[own]) + own.start
-            alone = np.full(stored.size, row), np.full(stored.size, warp)
+            first = int(threads[(rows == row) & (threads // WARP_LANES == warp)][0])
+            alone = np.full(stored.size, row), np.full(stored.size, first)
             late, _ = self._late_writers(stored, *alone)
             self._unfenced[stored[~late]] = False
 
@@ -116,19 +156,19 @@ class OrderedRaces(RaceCheck):
     def read_by_copy(self, f: Frame, site: Site, lane: int, place: slice) -> None:
         """A lane begins a copy from these bytes. Raises Fault."""
         granules = np.arange(place.start // self._granule, place.stop // self._granule)
-        rows, warps = self._alone(lane, granules.size)
-        late, others = self._late_writers(granules, rows, warps)
+        rows, threads = self._alone(lane, granules.size)
+        late, others = self._late_writers(granules, rows, threads)
         offset = place.start - self._origin(f, lane)
         self._refuse(f, site, late, others, lane, offset, "wrote before")
         if (stored := np.flatnonzero(self._unfenced[granules])).size:
             message = f"{NOT_FENCED} (shared offset {offset + int(stored[0]) * self._granule})"
             where = site.instruction, "missing_fence", message, machine.LAUNCH_FAILURE
             raise f.fault(*where, lane)
-        self._note_reads(granules, rows, warps)
+        self._note_reads(granules, rows, threads)
 
     def _alone(self, lane: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         row, thread = divmod(lane, self._threads)
-        return np.full(count, row), np.full(count, thread // WARP_LANES)
+        return np.full(count, row), np.full(count, thread)
 
     def _origin(self, f: Frame, lane: int) -> int:
         return int(f.shared.origin[lane // self._threads, 0])
@@ -137,24 +177,38 @@ class OrderedRaces(RaceCheck):
         """Granules of bytes `start` to `end` of the batch's shared memory."""
         return slice(start // self._granule, -(-end // self._granule))
 
-    def is_seen(self, row: int, warp: int, by: int, time: int) -> bool:
-        """Whether what warp `by` did at that time comes before what `warp` does now."""
-        return by == warp or time < self._base[row] or bool(self._seen[row, warp, by] >= time)
+    def is_seen(self, row: int, thread: int, by: int, time: int) -> bool:
+        """Whether what warp `by` did at that time comes before what a thread does now."""
+        if by == thread // WARP_LANES or time < self._base[row]:
+            return True
+        return bool(self._seen_of(np.array([row]), np.array([thread]), by)[0] >= time)
+
+    def _seen_of(
+        self, rows: NDArray[np.int64], threads: NDArray[np.int64], by: NDArray[np.int64] | int
+    ) -> NDArray[np.int64]:
+        """Until when each thread has seen what warps `by` did."""
+        warps, lanes = np.divmod(threads, WARP_LANES)
+        seen = self._seen[rows, warps, by]
+        ahead = self._ahead_lanes[rows, warps]
+        if ahead.any():
+            there = (ahead >> lanes.astype(np.uint32) & np.uint32(1)) != 0
+            seen = np.where(there, np.maximum(seen, self._ahead[rows, warps, by]), seen)
+        return np.asarray(seen)
 
     def read(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         if site.ordered:
             return
         super().read(f, site, index, active)
         rows, threads = self._who(active)
-        warps = threads // WARP_LANES
         for granules in self._granules(site, index):
-            late, others = self._late_writers(granules, rows, warps)
+            late, others = self._late_writers(granules, rows, threads)
             self._refuse_one(f, site, index, active, late, others, "wrote before")
-            self._note_reads(granules, rows, warps)
+            self._note_reads(granules, rows, threads)
 
     def _note_reads(
-        self, granules: Index, rows: NDArray[np.int64], warps: NDArray[np.int64]
+        self, granules: Index, rows: NDArray[np.int64], threads: NDArray[np.int64]
     ) -> None:
+        warps = threads // WARP_LANES
         old = self._since[granules] < self._base[rows]
         self._readers[granules[old]] = 0
         self._since[granules[self._readers[granules] == 0]] = _NEVER
@@ -179,9 +233,9 @@ class OrderedRaces(RaceCheck):
         kind = site.float_type
         changed, overwritten = differ(before, values, kind), differ(after, values, kind)
         for granules in self._granules(site, index):
-            late, others = self._late_writers(granules, rows, warps)
+            late, others = self._late_writers(granules, rows, threads)
             self._refuse_one(f, site, index, active, late & changed, others, "wrote before")
-            readers = self._late_readers(granules, rows, warps)
+            readers = self._late_readers(granules, rows, threads)
             late = changed & (readers >= 0)
             self._refuse_one(f, site, index, active, late, readers, "read before")
             where = granules[changed]
@@ -200,16 +254,17 @@ class OrderedRaces(RaceCheck):
         return rows, threads
 
     def _late_writers(
-        self, granules: Index, rows: NDArray[np.int64], warps: NDArray[np.int64]
+        self, granules: Index, rows: NDArray[np.int64], threads: NDArray[np.int64]
     ) -> tuple[Mask, NDArray[np.int64]]:
         """Which granules another warp wrote that had not been seen, and the threads that did."""
         others = self._by[granules]
         time, by = self._written[granules], others // WARP_LANES
-        late = (by != warps) & (time >= self._base[rows]) & (self._seen[rows, warps, by] < time)
+        late = (by != threads // WARP_LANES) & (time >= self._base[rows])
+        late &= self._seen_of(rows, threads, by) < time
         return late, others
 
     def _late_readers(
-        self, granules: Index, rows: NDArray[np.int64], warps: NDArray[np.int64]
+        self, granules: Index, rows: NDArray[np.int64], threads: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """A thread of another warp that read each granule and had not been seen, or -1.
 
@@ -222,7 +277,8 @@ class OrderedRaces(RaceCheck):
         readers = int(np.bitwise_or.reduce(masks))
         for other in [bit for bit in range(self._seen.shape[1]) if readers >> bit & 1]:
             there = (masks >> np.uint32(other) & np.uint32(1)).astype(np.bool_)
-            late = there & fresh & (warps != other) & (self._seen[rows, warps, other] < since)
+            late = there & fresh & (threads // WARP_LANES != other)
+            late &= self._seen_of(rows, threads, other) < since
             late_readers[late] = other * WARP_LANES
         return late_readers
 
@@ -264,6 +320,12 @@ class OrderedRaces(RaceCheck):
                 lane % f.shape[1], site.verb, site.size, other, did, offset
             )
         raise f.fault(site.instruction, kind, message, machine.LAUNCH_FAILURE, lane)
+
+
+def lanes_by_warp(mask: Mask) -> NDArray[np.uint32]:
+    """A bit for each of these lanes, by warp. mask: [blocks, threads]."""
+    bits = np.packbits(mask.reshape(mask.shape[0], -1, WARP_LANES), axis=2, bitorder="little")
+    return np.asarray(bits.view(np.uint32)[:, :, 0])
 
 
 def mbarrier_race_message(

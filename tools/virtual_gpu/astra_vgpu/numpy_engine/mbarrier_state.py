@@ -145,9 +145,9 @@ class Target:
 
     def check_known(self, f: Frame, record: Record, lane: int) -> None:
         """Raises Fault where the lane cannot know that the mbarrier is initialized."""
-        row, warp = warp_of(f, lane)
+        row, thread = divmod(lane, f.shape[1])
         order = ordering(f)
-        if order is not None and not order.is_seen(row, warp, record.by, record.time):
+        if order is not None and not order.is_seen(row, thread, record.by, record.time):
             raise self.misused(f, lane, shared.UNORDERED, "race")
 
 

@@ -29,14 +29,26 @@ from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.block_races import meet_all
 from astra_vgpu.numpy_engine.code import Code, Read, Write
 from astra_vgpu.numpy_engine.frame import Active, Frame, Mask
+from astra_vgpu.numpy_engine.mbarrier_races import lanes_by_warp
 from astra_vgpu.numpy_engine.mbarrier_state import (
     Target,
     barriers_of,
     ordering,
     target_of,
 )
+from astra_vgpu.numpy_engine.mbarriers import groups, lane_bits
 from astra_vgpu.ptx.syntax import Instruction
 from astra_vgpu.types import WARP_LANES
+
+
+def _note_met(f: Frame) -> None:
+    """The active lanes have passed an mbarrier: which warps have met by that?"""
+    order, active = ordering(f), f.active
+    if order is not None:
+        met = np.repeat(order.counts_as_met(f.live, active.mask), WARP_LANES, axis=1) & active.mask
+        active = Active(met, int(np.count_nonzero(met)))
+    if active.count:
+        f.synced(active)
 
 
 @dataclass(frozen=True)
@@ -164,7 +176,7 @@ class MbarrierWaits:
             if over.any():
                 self._acquire(f, waiting, over)
                 passed.append(self._answer(f, waiting, over, True))
-                f.synced(f.active)
+                _note_met(f)
                 # Whoever arrived counts as all of the block: a missed race is better.
                 meet_all(f, f.active)
                 self.last_failed, self._failed_polls = None, 0
@@ -197,17 +209,17 @@ class MbarrierWaits:
         words = f.shared.data.size // SIZE
         lanes = waiting.lanes[over]
         keys = ((lanes // WARP_LANES * words + waiting.words[over]) * 2) + waiting.parities[over]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        firsts = dict(zip(keys[starts][::-1].tolist(), lanes[starts][::-1].tolist(), strict=True))
-        for key in dict.fromkeys(keys[starts].tolist()):
-            place, parity = divmod(key, 2)
+        live = lanes_by_warp(f.live).reshape(-1)
+        for chosen in groups(keys):
+            mine = lanes[chosen]
+            place, parity = divmod(int(keys[chosen[0]]), 2)
             warp, word = divmod(place, words)
             record = barriers_of(f).records[word]
-            waiting.poll.mbarrier.check_known(f, record, firsts[key])
+            waiting.poll.mbarrier.check_known(f, record, int(mine[0]))
             clock = record.over[parity]
             if order is not None and clock is not None and not waiting.poll.relaxed:
-                row = warp * WARP_LANES // f.shape[1]
-                order.acquire(row, warp % (f.shape[1] // WARP_LANES), clock)
+                row, of_block = divmod(warp, f.shape[1] // WARP_LANES)
+                order.acquire(row, of_block, clock, lane_bits(mine), int(live[warp]))
             if f.counters is not None:
                 f.counters.first_touches.wait_for(record.ended[parity], warp)
 

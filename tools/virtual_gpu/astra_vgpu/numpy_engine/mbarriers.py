@@ -89,7 +89,7 @@ def _init(f: Frame, target: Target, lane: int, word: int, count: int) -> None:
         raise target.misused(f, lane, shared.BAD_COUNT)
     row, warp = warp_of(f, lane)
     order = ordering(f)
-    clock = None if order is None else order.release(row, warp)
+    clock = None if order is None else order.release(row, warp, 1 << lane % WARP_LANES)
     time = 0 if clock is None else int(clock[warp])
     barriers_of(f).records[word] = Record(word, row, warp, time)
     f.shared.items(SIZE)[word] = MbarrierState(count, count, 0, 0).word
@@ -166,9 +166,10 @@ class _Arrivals:
             return np.array(each, np.uint64)
         before = (np.cumsum(numbers) - numbers).astype(np.uint64)
         tokens = np.uint64(state.token(record.phases)) - before
-        for first in np.flatnonzero(np.diff(lanes // WARP_LANES, prepend=-1)):
-            self.target.check_known(self.f, record, int(lanes[first]))
-            self._arrive(record, int(lanes[first]))
+        for warp in np.unique(lanes // WARP_LANES).tolist():
+            mine = lanes[lanes // WARP_LANES == warp]
+            self.target.check_known(self.f, record, int(mine[0]))
+            self._arrive(record, mine)
         total = int(numbers.sum())
         state.pending -= total
         state.expected -= total if self.form.action == "arrive_drop" else 0
@@ -181,13 +182,15 @@ class _Arrivals:
         plain = not (self.form.expects or self.form.no_complete)
         return plain and bool((numbers > 0).all()) and int(numbers.sum()) <= state.pending
 
-    def _arrive(self, record: Record, lane: int) -> None:
+    def _arrive(self, record: Record, lanes: Lanes) -> None:
+        """lanes: of one warp."""
+        first = int(lanes[0])
         if self.f.counters is not None:
-            loads = self.f.counters.first_touches.rounds_of(lane // WARP_LANES)
+            loads = self.f.counters.first_touches.rounds_of(first // WARP_LANES)
             record.arrived = record.arrived.most(loads)
         order = ordering(self.f)
         if order is not None and not self.form.relaxed:
-            record.join(order.release(*warp_of(self.f, lane)))
+            record.join(order.release(*warp_of(self.f, first), lane_bits(lanes)))
 
     def _one(self, lane: int, number: int) -> int:
         f, target = self.f, self.target
@@ -205,12 +208,17 @@ class _Arrivals:
             raise target.misused(f, lane, shared.TOO_MANY)
         if self.form.no_complete and count == state.pending:
             raise target.misused(f, lane, shared.COMPLETES)
-        self._arrive(record, lane)
+        self._arrive(record, np.array([lane]))
         state.pending -= count
         state.expected -= count if self.form.action == "arrive_drop" else 0
         record.turn(state)
         f.shared.items(SIZE)[self.word] = state.word
         return token
+
+
+def lane_bits(lanes: Lanes) -> int:
+    """A bit for each of these lanes of a warp."""
+    return int(np.bitwise_or.reduce(np.uint32(1) << (lanes % WARP_LANES).astype(np.uint32)))
 
 
 def arrival_of_copies(code: Code) -> Step:
@@ -261,6 +269,7 @@ def _landing(f: Frame, lanes: Lanes) -> Callable[[Frame, Record], None]:
         order = ordering(f)
         if order is not None:
             for warp in warps.tolist():
-                record.join(order.release(*warp_of(f, warp * WARP_LANES)))
+                bits = lane_bits(lanes[lanes // WARP_LANES == warp])
+                record.join(order.release(*warp_of(f, warp * WARP_LANES), bits))
 
     return land

@@ -23,13 +23,14 @@ from astra_vgpu.lowering.control_flow import (
     control_flow,
     local_registers,
 )
+from astra_vgpu.lowering.data_reads import data_reads
 from astra_vgpu.lowering.float_stores import float_stores
 from astra_vgpu.lowering.inline import FlatKernel, inline
 from astra_vgpu.lowering.local_memory import kept_in_registers
 from astra_vgpu.lowering.ordered_accesses import (
     deciding_loads,
     looks_in_loops,
-    unread_sums,
+    unread_updates,
 )
 from astra_vgpu.lowering.pointer_reach import Reach, reach_of
 from astra_vgpu.lowering.post_dominators import post_dominators
@@ -178,9 +179,11 @@ class Prepared:
     looks: bool
     """Whether a loop looks at what others store: ordered_accesses.looks_in_loops."""
     sums: frozenset[int]
-    """id() of each atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
+    """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     deciding: frozenset[int]
     """id() of each loose load whose value decides something: ordered_accesses.deciding_loads."""
+    data_reads: frozenset[int]
+    """id() of each ordered read that looks at no flag: data_reads.data_reads."""
 
 
 def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
@@ -199,7 +202,7 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
     translate_dead_code(module, kernel.name, flat, places)
-    looks = looks_in_loops(flat.body)
+    looks, sums = looks_in_loops(flat.body), unread_updates(blocks)
     return Prepared(
         kernel=kernel,
         blocks=blocks,
@@ -209,8 +212,9 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
         reserves=reserves,
         in_registers=kept_in_registers(blocks, flat.variables),
         looks=looks,
-        sums=unread_sums(blocks),
+        sums=sums,
         deciding=deciding_loads(blocks) if looks else frozenset(),
+        data_reads=data_reads(blocks, looks, sums),
     )
 
 
@@ -226,6 +230,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
         runs=store_runs(blocks),
         looks=prepared.looks,
         deciding=prepared.deciding,
+        data_reads=prepared.data_reads,
         float_stores=float_stores(blocks),
         sums=prepared.sums,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from astra_vgpu.ground.freed_memory import keep_freed_memory
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of, watched
 from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.memory.bulk_stores import NDPieces, attach, unfinished_stores
 from astra_vgpu.memory.uninitialized_reads import first_of_each
 from astra_vgpu.memory.warp_races import watched_buffers
 from astra_vgpu.numpy_engine.address_spaces import Arena, make_arena
@@ -56,15 +57,16 @@ def run(
     counters: bool = True,
     prints: bool = False,
     block_races: BlockRaces | None = None,
+    unfinished: Mapping[int, NDPieces] | None = None,
     in_order: bool | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
     stay zero, all but lane_instructions, without `prints` what the kernel prints is dropped.
-    block_races: of the launch, where other parts of it run elsewhere. in_order: one block after the
-    other, from the first; None: as program.in_order says. Raises Fault where a GPU or its sanitizer
-    would stop, KeyError for a variable of the module without an address.
+    block_races, unfinished: of the launch, where other parts of it run elsewhere. in_order: one
+    block after the other, from the first; None: as program.in_order says. Raises Fault where a GPU
+    or its sanitizer would stop, KeyError for a variable of the module without an address.
     """
     keep_freed_memory()
     chosen = blocks_of(launch, blocks)
@@ -78,6 +80,9 @@ def run(
     if block_races is None:
         block_races = block_races_of(program.reach, launch, memory, module_globals or {})
     watched_here = watched_buffers(program.reach, launch, memory, module_globals or {})
+    if unfinished is None:
+        unfinished = unfinished_stores(program.reach, launch, memory, module_globals or {})
+    attach(memory, unfinished)
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
     lane_instructions = 0
@@ -98,8 +103,6 @@ def run(
         frame.block_races = block_races
         if watched_here is not None:
             frame.warp_races = WarpRaces(frame.shape, watched_here)
-        if launch.programmatic:
-            frame.waited = np.zeros(frame.shape, np.bool_)
         with np.errstate(all="ignore"), watched(block_races):
             lane_instructions += _ran(Batch(program, frame, instruction_budget), frame)
         if frame.counters is not None:
@@ -188,6 +191,7 @@ def _frame(
         if launch_counters
         else None,
         live=exists,
+        waited=np.zeros(shape, np.bool_) if launch.programmatic else None,
     )
 
 

@@ -1,9 +1,10 @@
 """Races on shared memory, between warps and within one.
 
 A race: two threads access the same bytes, one of them stores another value, and nothing in between
-orders them. Between warps a barrier of the block orders; within a warp also __syncwarp() and
-everything that its lanes do together (shuffles, votes, tensor cores): since Volta the lanes of a
-warp need not run in lockstep.
+orders them. Between warps a barrier of the block orders, or a fence of one, an atomic operation of
+it on shared memory, and one of the other whose result is of use: that covers the last warp of a
+block. Within a warp __syncwarp() orders, too, and everything that its lanes do together (shuffles,
+votes, tensor cores): since Volta the lanes of a warp need not run in lockstep.
 
 Storing the value that is already there is no race with what is there: no order of the two can be
 observed. It counts as a read: with a later store of another value it races.
@@ -64,6 +65,11 @@ class RaceCheck:
             (_ONE << _EPOCH) | threads_of(shape[1]), shape
         ).copy()
         self._syncs = 0
+        warps = shape[1] // WARP_LANES
+        self._fenced, self._posted = np.zeros((2, shape[0], warps), np.uint64)
+        self._seen_posts = np.zeros((shape[0], warps, warps), np.uint64)
+        """What orders warps since the last barrier, by block and warp, in meetings of the warp:
+        what lies before its last fence; what it posted behind one; what it has seen of others."""
         self._sites: list[Site] = []
         self._numbers: dict[int, int] = {}
 
@@ -71,6 +77,8 @@ class RaceCheck:
         """A barrier of these blocks opened."""
         no_syncs = ~(np.uint64(MAX_SYNCS) << _SYNC)
         self._stamps[rows] = (self._stamps[rows] & no_syncs) + (_ONE << _EPOCH)
+        self._fenced[rows] = self._posted[rows] = 0
+        self._seen_posts[rows] = 0
 
     def synced(self, active: Active) -> None:
         """Lanes of these warps met: __syncwarp() or the like. Orders the whole warp, named or not:
@@ -80,6 +88,34 @@ class RaceCheck:
             self.advance(np.ones(self._stamps.shape[0], np.bool_))
         else:
             count_sync(self._stamps, active)
+
+    def fence(self, active: Active) -> None:
+        """What these lanes' warps did so far may be posted by an atomic operation of theirs."""
+        here = active.mask.reshape(*self._fenced.shape, WARP_LANES).any(axis=2)
+        met = self._stamps[:, ::WARP_LANES] >> _SYNC & np.uint64(MAX_SYNCS)
+        self._fenced[here] = met[here] + _ONE
+
+    def flag(self, active: Active) -> None:
+        """An atomic operation on shared memory whose result is of use: it posts what lies before a
+        fence, and looks at what others posted."""
+        if not self._fenced.any():
+            return
+        here = active.mask.reshape(*self._fenced.shape, WARP_LANES).any(axis=2)
+        self._posted[here] = self._fenced[here]
+        rows, warps = np.nonzero(here)
+        seen = np.maximum(self._seen_posts[rows, warps], self._posted[rows])
+        seen[np.arange(rows.size), warps] = 0
+        self._seen_posts[rows, warps] = seen
+
+    def _unposted(self, active: Active, stamps: Stamps, clash: NDArray[np.bool_]) -> Any:
+        """Those of the clashes that no such operations have ordered."""
+        if not clash.any() or not self._seen_posts.any():
+            return clash
+        rows, threads = np.divmod(np.flatnonzero(active.mask), self._stamps.shape[1])
+        by = (stamps >> _WARP & np.uint64(31)).astype(np.int64)
+        by = np.minimum(by, self._seen_posts.shape[1] - 1)
+        seen = self._seen_posts[rows, threads // WARP_LANES, by]
+        return clash & ((stamps >> _SYNC & np.uint64(MAX_SYNCS)) >= seen)
 
     def read(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         if site.ordered:
@@ -160,7 +196,8 @@ class RaceCheck:
         self, f: Frame, site: Site, index: Index, active: Active, mine: Stamps, met: Sequence[Met]
     ) -> None:
         """Raises Fault for the first of these in which lanes clash."""
-        for stamps, clash, verb in met:
+        for stamps, found, verb in met:
+            clash = self._unposted(active, stamps, found)
             if clash.any():
                 lane = first_clash(clash, stamps ^ mine)
                 raise self._fault(f, site, index, active, lane, stamps, verb)

@@ -137,8 +137,8 @@ SUM = "@%p0 red.global.add.u32 [%d3], 1;"
 AGAIN = PUBLISH.replace("[%d1]", "[%d1+64]")
 THIRD = PUBLISH.replace("[%d1]", "[%d1+128]")
 COUNT = "@%q2 red.global.add.u32 [%d1], 1;"
-ELECT = "@%q2 atom.global.add.u32 %v0, [%d1], 1; add.u32 %v1, %v0, 1;"
-ASK = "@%q2 ld.acquire.gpu.global.u32 %v1, [%d1+64];"
+ELECT = "@%q2 atom.global.add.u32 %v0, [%d1], 1; setp.eq.u32 %q8, %v0, 1;"
+ASK = "@%q2 ld.acquire.gpu.global.u32 %v1, [%d1+64]; setp.eq.u32 %q8, %v1, 1;"
 ELECT_THIRD = ELECT.replace("%q2", "%q3")
 POST = "@%q1 st.relaxed.gpu.global.u32 [%e0], 5;"
 LOOK = "@%p1 ld.relaxed.gpu.global.u32 %v1, [%e0];"
@@ -153,6 +153,13 @@ TOLD = (
     " [words]; setp.eq.u32 %q6, %v3, 0; @%q6 bra hear; told:"
 )
 TAKE = "@%p0 atom.global.add.u32 %v2, [%d3], 1; @%p0 st.global.u32 [%d3+2048], %v2;"
+WAIT_THIRD = WAIT.replace("%q2", "%q3")
+STORE_THIRD = "@%q5 st.global.u32 [%e0], %r3;"
+KEEP = "@%p1 st.global.u32 [%e0+2048], %v1;"
+GATHER = f"@%p1 atom.global.add.u32 %v1, [%e0], 0; {KEEP}"
+FETCH = f"@%p1 ld.acquire.gpu.global.u32 %v1, [%e0]; {KEEP}"
+HIGHEST = SUM.replace("add", "max")
+SWAP = "@%p0 atom.global.exch.b32 %v4, [%d3], 5;"
 ORDERS = [
     ((STORE, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
     ((STORE, FENCE, BARRIER, ADD, WAIT, BARRIER, READ), False),
@@ -169,6 +176,21 @@ ORDERS = [
     ((SUM, PUBLISH, WAIT, BARRIER, READ), True),
     ((SUM, PUBLISH, WAIT, BARRIER, STORE_LATE), True),
     ((SUM, BARRIER, PUBLISH, WAIT, READ), True),
+    # What atomics changed, read by an atomic that looks at no flag, by an acquire load, plainly.
+    *(
+        ((change, BARRIER, PUBLISH, WAIT, BARRIER, read), False)
+        for change in (SUM, HIGHEST, SWAP)
+        for read in (GATHER, FETCH, READ)
+    ),
+    *(
+        ((change, *order, WAIT, BARRIER, read), True)
+        for change in (SUM, HIGHEST, SWAP)
+        for read in (GATHER, FETCH, READ)
+        for order in ((PUBLISH,), (BARRIER, ADD))
+    ),
+    # Two blocks read, and the third knows of one of them, of both, of none.
+    ((READ_FIRST, BARRIER, FLAG, READ, WAIT_THIRD, BARRIER, STORE_THIRD), True),
+    ((READ_FIRST, BARRIER, PUBLISH, READ, BARRIER, CHAIN, BARRIER, STORE_THIRD), False),
     # The store comes after the flag; between the flag and the barrier.
     ((PUBLISH, STORE, WAIT, BARRIER, READ), True),
     ((PUBLISH, STORE, BARRIER, WAIT, BARRIER, READ), True),

@@ -105,6 +105,45 @@ KERNEL(copies_what_a_copy_brought) {
   wait(&full, 0);
   if (threadIdx.x == 32) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
 }
+KERNEL(one_lane_waits_for_its_warp) {
+  __shared__ alignas(128) float tile[2][128];
+  __shared__ uint64_t full, filled;
+  if (threadIdx.x == 0) init(&full, 1), init(&filled, 128);
+  __syncthreads();
+  if (threadIdx.x == 0) expect(&full, 512), fetch(tile[0], in, 512, &full);
+  tile[1][threadIdx.x] = in[INDEX];
+  arrive(&filled);
+  if (LANE == 0) wait(&full, 0), wait(&filled, 0);
+  if (LANE == 0) out[INDEX] = tile[0][threadIdx.x] + tile[1][127 - threadIdx.x];
+  __syncwarp();
+  if (LANE != 0) out[INDEX] = tile[0][threadIdx.x] + tile[1][127 - threadIdx.x];
+}
+KERNEL(half_of_the_lanes_wait_here_and_half_there) {
+  __shared__ alignas(128) float tile[128];
+  __shared__ uint64_t full, filled;
+  if (threadIdx.x == 0) init(&full, 1), init(&filled, 64);
+  __syncthreads();
+  if (threadIdx.x == 0) expect(&full, 512), fetch(tile, in, 512, &full);
+  if (LANE < 16) wait(&full, 0), arrive(&filled);
+  else wait(&filled, 0);
+  out[INDEX] = tile[threadIdx.x ^ 31];
+}
+KERNEL(waits_for_the_reads_and_then_for_all) {
+  __shared__ alignas(128) float tile[2][128];
+  for (int i = 0; i < 4; i++) {
+    if (threadIdx.x == 0) wait_for_reads();
+    __syncthreads();
+    tile[i % 2][threadIdx.x] = in[INDEX] + i;
+    fence();
+    __syncthreads();
+    if (threadIdx.x == 0) put_without_fence(out + 128 * blockIdx.x, tile[i % 2], 512);
+  }
+  if (threadIdx.x == 0) wait_for_copies();
+  __syncthreads();
+  float x = out[128 * blockIdx.x + 127 - threadIdx.x];
+  __syncthreads();
+  out[INDEX] = x;
+}
 KERNEL(fence_before_an_arrival) {
   __shared__ alignas(128) float tile[128];
   __shared__ uint64_t filled;
@@ -122,4 +161,35 @@ KERNEL(barrier_after_return) {
   if (threadIdx.x % 2) return;
   __syncthreads();
   out[INDEX] = 1;
+}
+KERNEL(last_warp_reads_global) {
+  __shared__ unsigned arrived;
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  out[INDEX] = in[INDEX];
+  __threadfence();
+  __syncwarp();
+  unsigned before = 0;
+  if (LANE == 0) before = atomicAdd(&arrived, 1);
+  if (__shfl_sync(~0u, before, 0) != 3) return;
+  __threadfence();
+  float sum = 0;
+  for (int i = LANE; i < 128; i += 32) sum += out[128 * blockIdx.x + i];
+  out[512 + 32 * blockIdx.x + LANE] = sum;
+}
+KERNEL(last_warp_reads_shared) {
+  __shared__ unsigned arrived;
+  __shared__ float part[128];
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  part[threadIdx.x] = in[INDEX];
+  __threadfence_block();
+  __syncwarp();
+  unsigned before = 0;
+  if (LANE == 0) before = atomicAdd(&arrived, 1);
+  if (__shfl_sync(~0u, before, 0) != 3) return;
+  __threadfence_block();
+  float sum = 0;
+  for (int i = LANE; i < 128; i += 32) sum += part[i];
+  out[512 + 32 * blockIdx.x + LANE] = sum;
 }

@@ -25,6 +25,31 @@ KERNEL(one_warp_waits) {
   if (threadIdx.x < 32) wait(&full, 0);
   out[threadIdx.x] = tile[0][threadIdx.x];  // BUG one_warp_waits
 }
+KERNEL(lane_0_waits) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST expect(&full, 512), fetch(tile[0], in, 512, &full);
+  if (threadIdx.x % 32 == 0) wait(&full, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x];  // BUG lane_0_waits
+}
+KERNEL(one_lane_waits_for_stores) {
+  SHARED;
+  FIRST init(&full, 32);
+  __syncthreads();
+  if (threadIdx.x >= 96) tile[0][threadIdx.x - 96] = in[threadIdx.x], arrive(&full);
+  if (threadIdx.x == 7) wait(&full, 0);
+  if (threadIdx.x < 8) out[threadIdx.x] = tile[0][threadIdx.x];  // BUG one_lane_waits_for_stores
+}
+KERNEL(a_wait_is_no_meeting) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  tile[1][threadIdx.x] = in[threadIdx.x];
+  LAST arrive(&full);
+  if (threadIdx.x % 32 == 5) wait(&full, 0);
+  out[threadIdx.x] = tile[1][threadIdx.x ^ 1];  // BUG a_wait_is_no_meeting
+}
 KERNEL(wrong_parity) {
   SHARED;
   FIRST init(&full, 1);
@@ -160,6 +185,37 @@ KERNEL(no_syncwarp_before_arrival) {
     arrive(&empty);
   }
   wait(&empty, 0);
+}
+KERNEL(loads_what_is_still_written) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  fence();
+  FIRST put(out, tile[0], 512), wait_for_reads();
+  __syncthreads();
+  float x = out[127 - threadIdx.x];  // BUG loads_what_is_still_written
+  FIRST wait_for_copies();
+  out[128 + threadIdx.x] = x;
+}
+KERNEL(overwrites_what_is_still_written) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST {
+    put(out, tile[0], 512), wait_for_reads();
+    out[7] = -1;  // BUG overwrites_what_is_still_written
+  }
+}
+KERNEL(fetches_what_is_still_written) {
+  SHARED;
+  FIRST init(&full, 1);
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST {
+    put(out, tile[0], 512), wait_for_reads(), expect(&full, 256);
+    fetch(tile[1], out + 64, 256, &full);  // BUG fetches_what_is_still_written
+  }
+  wait(&full, 0);
 }
 KERNEL(no_fence_before_the_copy) {
   SHARED;

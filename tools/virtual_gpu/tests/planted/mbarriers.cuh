@@ -34,4 +34,5 @@ __device__ inline void put(void* to, const void* from, unsigned bytes) {
   fence();
   put_without_fence(to, from, bytes);
 }
+__device__ inline void wait_for_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ inline void wait_for_copies() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

@@ -107,6 +107,28 @@ KERNEL(race_by_counter) {
   __syncthreads();
   out[INDEX] = count;
 }
+KERNEL(last_warp_without_fence) {
+  __shared__ float part[128];
+  __shared__ unsigned arrived;
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  part[threadIdx.x] = in[threadIdx.x];
+  __syncwarp();
+  unsigned before = threadIdx.x % 32 ? 0 : atomicAdd(&arrived, 1);
+  __threadfence_block();
+  if (__shfl_sync(~0u, before, 0) == 3) out[threadIdx.x] = part[127 - threadIdx.x];  // BUG last_warp_without_fence
+}
+KERNEL(every_warp_counts_and_reads) {
+  __shared__ float part[128];
+  __shared__ unsigned arrived;
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  __threadfence_block();
+  if (threadIdx.x % 32 == 0) out[threadIdx.x] = atomicAdd(&arrived, 1);
+  __syncwarp();
+  part[threadIdx.x] = in[threadIdx.x];
+  out[threadIdx.x] = part[127 - threadIdx.x];  // BUG every_warp_counts_and_reads
+}
 KERNEL(race_of_bytes) {
   __shared__ char flags[128];
   flags[threadIdx.x] = threadIdx.x + 1;
