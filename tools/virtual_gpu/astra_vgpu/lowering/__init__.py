@@ -14,6 +14,7 @@ regions            basic blocks that ptxas merges: predication and unrolling
 float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something
 data_reads         atomic operations and acquire loads that fetch data
+parameter_places   parameters that are read through a register
 pointer_reach      which arguments a kernel may load and store through
 variable_stores    module variables that a kernel may store to
 early_access       accesses that some path leads to without griddepcontrol.wait

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from astra_vgpu.lowering.control_flow import BasicBlock, destinations, sources
 from astra_vgpu.lowering.ordered_accesses import is_loose, is_ordered
+from astra_vgpu.lowering.parameter_places import Places, parameter_places, places_read
 from astra_vgpu.ptx.modifiers import is_type
 from astra_vgpu.ptx.syntax import (
     Address,
@@ -163,11 +164,12 @@ def origins_of(
 ) -> dict[str, set[Origin]]:
     """Returns what each register's value may come from, by name, at the fixed point."""
     origins: dict[str, set[Origin]] = {}
+    places = parameter_places(instructions, params)
     grown = True
     while grown:
         grown = False
         for instruction in instructions:
-            new = _result(instruction, origins, params)
+            new = _result(instruction, origins, params, places)
             for name in destinations(instruction) if new else ():
                 known = origins.setdefault(name, set())
                 if not new <= known:
@@ -177,15 +179,18 @@ def origins_of(
 
 
 def _result(
-    instruction: Instruction, known_origins: Mapping[str, set[Origin]], params: Mapping[str, int]
+    instruction: Instruction,
+    known_origins: Mapping[str, set[Origin]],
+    params: Mapping[str, int],
+    places: Places,
 ) -> set[Origin]:
     """What an instruction's results may come from."""
     if instruction.family in ("ld", "atom"):
         source = next((o for o in instruction.operands if isinstance(o, Address)), None)
-        if source is not None and isinstance(source.base, Symbol) and source.base.name in params:
-            first = params[source.base.name] + source.offset
+        read = places_read(source, places, params) if source is not None else None
+        if read is not None:
             lanes = next((int(m[1:]) for m in instruction.modifiers if m in _VECTORS), 1)
-            return {first + 8 * lane for lane in range(lanes)}
+            return {first + 8 * lane for lane in range(lanes) for first in read}
         wide = any(is_type(m) and type_bits(m) == 64 for m in instruction.modifiers)
         return {ANYWHERE} if wide else set()
     flows = set().union(*(known_origins.get(name, set()) for name in sources(instruction)))

@@ -21,6 +21,11 @@ HEAD = (
 W = 8
 """Offset of the weights."""
 WAIT, LOAD = "griddepcontrol.wait;", "ld.global.u32 %r1, [%d0];"
+OF_PARAMETER = f"ld.global.u32 %r1, [%d5]; {WAIT}"
+EITHER = (
+    "@%p0 bra one; add.s64 %d4, %d3, {}; bra both; one: mov.b64 %d4, %d3;"
+    " both: ld.param.u64 %d5, [%d4];"
+)
 CASES = [
     (LOAD, False),  # it never waits: that is found elsewhere
     (f"{WAIT} {LOAD}", False),
@@ -35,6 +40,14 @@ CASES = [
     (f"prefetch.global.L2 [%d0]; st.shared.u32 [tile], 1; {WAIT}", False),
     # A pointer that is loaded leads anywhere.
     (f"ld.global.u64 %d2, [%d1]; ld.global.u32 %r1, [%d2]; {WAIT}", True),
+    # Parameters read through a register: the weights', on two ways; one or the other; anything.
+    (f"mov.b64 %d3, a; add.s64 %d4, %d3, 24; ld.param.u64 %d5, [%d4+-16]; {OF_PARAMETER}", False),
+    (f"mov.b64 %d3, a; sub.s64 %d4, %d3, 8; ld.param.u64 %d5, [%d4+8]; {OF_PARAMETER}", True),
+    (f"mov.b64 %d3, a; {EITHER.format(8)} {OF_PARAMETER}", True),
+    (f"mov.b64 %d3, w; {EITHER.format(0)} {OF_PARAMETER}", False),
+    (f"mov.b64 %d3, w; {EITHER.format('%d1')} {OF_PARAMETER}", True),
+    (f"mov.b64 %d4, w; again: add.s64 %d4, %d4, 8; @%p0 bra again; ld.param.u64 %d5, [%d4];"
+     f" {OF_PARAMETER}", True),
     # A branch passes the wait by: others, then all go on; a second condition, the same again.
     (f"@!%p0 bra on; {WAIT} on: {LOAD}", True),
     (f"@%p0 {WAIT} {LOAD}", True),
