@@ -13,8 +13,9 @@ errors of their own: such columns are not compared.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -36,6 +37,9 @@ arithmetic rounds right but for a few per thousand; of float32, whose columns ot
 make."""
 PART = 2**15
 """Elements of a case that are looked at."""
+CLUSTER = 16
+"""Rows next to each other that may have terms in common, as the heads of one group read the same
+values."""
 MANY = 64
 """Rows that tell something: a quotient of fewer sums has no normal distribution."""
 DIRECTIONS = ("upwards", "away from zero")
@@ -54,14 +58,21 @@ class Sums:
     """Sum of the errors, in ulps."""
     squares: Array
     """Sum over rows of the squared sum of a row's errors, in ulps squared."""
+    clusters: Array
+    """The same sum over clusters of rows."""
+    products: Array
+    """Sum over clusters of the sum of a cluster's errors by the number of its elements, in ulps."""
+    sizes: Array
+    """Sum over clusters of the squared number of its elements."""
 
     @staticmethod
     def none() -> Sums:
-        return Sums(*(np.zeros((len(DIRECTIONS), len(MODULI), FINEST)) for _ in range(4)))
+        shape = len(DIRECTIONS), len(MODULI), FINEST
+        return Sums(*(np.zeros(shape) for _ in fields(Sums)))
 
     def __iadd__(self, other: Sums) -> Sums:
-        for name in ("count", "rows", "total", "squares"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for one in fields(Sums):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
         return self
 
     @property
@@ -72,22 +83,31 @@ class Sums:
 
     @property
     def variance(self) -> Array:
-        """Variance of the mean, in ulps squared: rows are independent, elements of a row need not
-        be."""
-        variance: Array = self.squares / np.maximum(self.count, 1) ** 2
+        """Variance of the mean, in ulps squared, by rows or by clusters, whichever is more: a few
+        clusters may be alike by chance, and rows of one cluster need not be independent."""
+        mean = self.mean
+        clusters = self.clusters - 2 * mean * self.products + mean**2 * self.sizes
+        squares = np.maximum(self.squares, clusters)
+        variance: Array = squares / np.maximum(self.count, 1) ** 2
         return variance
 
 
 Kind = tuple[str, DTypeName]
 """An argument and its dtype."""
+Called = tuple[str, int]
+"""A case's key, and the number of the call, from 0."""
 
 
 @dataclass
 class ColumnBias:
-    """Signed errors of one kernel, by argument and dtype, and by the case's key."""
+    """Signed errors of one kernel, by argument and dtype, and by call. A check may call a case
+    several times, and its errors are mostly the same each time: first calls are compared with each
+    other, then second calls, and so on."""
 
-    sums: dict[Kind, dict[str, Sums]] = field(default_factory=dict)
+    sums: dict[Kind, dict[Called, Sums]] = field(default_factory=dict)
     ties: Ties = field(default_factory=Ties)
+    _calls: Counter[tuple[Kind, str, int]] = field(default_factory=Counter)
+    """How often each piece of a case was counted, by the position of its first element."""
     _last: dict[Kind, MeasuredPiece] = field(default_factory=dict)
 
     def add(self, piece: MeasuredPiece) -> None:
@@ -101,40 +121,56 @@ class ColumnBias:
         if shape[-1] < MODULI[0]:
             return
         kind = piece.arg.name, piece.arg.dtype_of(case)
-        by_case = self.sums.setdefault(kind, {})
-        by_case.setdefault(case.key, Sums.none()).__iadd__(_sums(piece, shape[-1]))
+        place = kind, case.key, int(piece.ran[0]) if len(piece.ran) else 0
+        call = case.key, self._calls[place]
+        self._calls[place] += 1
+        by_call = self.sums.setdefault(kind, {})
+        by_call.setdefault(call, Sums.none()).__iadd__(_sums(piece, shape[-1]))
         self._last[kind] = piece._replace(got=piece.got[:1], expected=piece.expected[:1])
 
     def merge(self, later: ColumnBias) -> None:
         """Count what was counted elsewhere, of later results."""
-        for kind, by_case in later.sums.items():
+        for kind, by_call in later.sums.items():
             mine = self.sums.setdefault(kind, {})
-            for key, sums in by_case.items():
-                mine.setdefault(key, Sums.none()).__iadd__(sums)
+            calls = Counter[str](key for key, _ in mine)
+            for (key, number), sums in by_call.items():
+                mine[key, calls[key] + number] = sums
+        self._calls.update(later._calls)
         self.ties.merge(later.ties)
         self._last |= later._last
 
     def forget(self, case: Case) -> None:
         """Errors of a case that nothing will be compared on."""
-        for by_case in self.sums.values():
-            by_case.pop(case.key, None)
+        for by_call in self.sums.values():
+            for call in [call for call in by_call if call[0] == case.key]:
+                del by_call[call]
+        for place in [place for place in self._calls if place[1] == case.key]:
+            del self._calls[place]
 
     def beside(self, baseline: ColumnBias) -> Wrong | None:
         """The columns whose errors lean another way than the baseline's, or ties that do."""
         if wrong := self.ties.beside(baseline.ties):
             return wrong
-        for kind, by_case in self.sums.items():
+        for kind, by_call in self.sums.items():
             of_baseline = baseline.sums.get(kind, {})
-            both = [key for key in by_case if key in of_baseline]
-            sums, own = (_total(found[key] for key in both) for found in (by_case, of_baseline))
-            least = LEAST_NARROW if is_narrow(self._last[kind]) else LEAST_FLOAT32
-            apart = sums.mean - own.mean
-            sigma = np.sqrt(sums.variance + own.variance)
-            beyond = (sums.rows >= MANY) & (np.abs(apart) > np.maximum(least, SIGMAS * sigma))
-            if beyond.any():
-                worst = np.argmax(np.where(beyond, np.abs(apart) / np.maximum(sigma, 1e-12), 0))
-                return self._wrong(kind, sums, own, np.unravel_index(worst, apart.shape))
+            for number in sorted({number for _, number in by_call}):
+                both = [key for key, called in by_call if called == number]
+                both = [key for key in both if (key, 0) in of_baseline]
+                sums = _total(by_call[key, number] for key in both)
+                own = _total(of_baseline.get((k, number), of_baseline[k, 0]) for k in both)
+                if wrong := self._compared(kind, sums, own):
+                    return wrong
         return None
+
+    def _compared(self, kind: Kind, sums: Sums, own: Sums) -> Wrong | None:
+        least = LEAST_NARROW if is_narrow(self._last[kind]) else LEAST_FLOAT32
+        apart = sums.mean - own.mean
+        sigma = np.sqrt(sums.variance + own.variance)
+        beyond = (sums.rows >= MANY) & (np.abs(apart) > np.maximum(least, SIGMAS * sigma))
+        if not beyond.any():
+            return None
+        worst = np.argmax(np.where(beyond, np.abs(apart) / np.maximum(sigma, 1e-12), 0))
+        return self._wrong(kind, sums, own, np.unravel_index(worst, apart.shape))
 
     def _wrong(self, kind: Kind, sums: Sums, own: Sums, at: tuple[np.intp, ...]) -> Wrong:
         piece, (direction, modulus, remainder) = self._last[kind], (int(place) for place in at)
@@ -219,3 +255,7 @@ def _by_remainder(found: Sums, direction: int, error: Array, row: Array, column:
         found.rows[at] += (counted > 0).sum(axis=0)
         found.total[at] += folded.sum(axis=0)
         found.squares[at] += np.square(folded).sum(axis=0)
+        sums, sizes = (np.add.reduceat(one, range(0, rows, CLUSTER)) for one in (folded, counted))
+        found.clusters[at] += np.square(sums).sum(axis=0)
+        found.products[at] += (sums * sizes).sum(axis=0)
+        found.sizes[at] += np.square(sizes).sum(axis=0)

@@ -1,0 +1,77 @@
+"""Errors by column, on made-up results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from astra_chat.tools.check.column_bias import ColumnBias
+from astra_chat.tools.check.floats import Array, rounded
+from astra_chat.tools.check.measured_values import MeasuredPiece
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import Case
+
+OUT = find_task("silu_and_mul").args[0]
+ROWS, WIDTH, GROUP = 256, 64, 8
+DRAWS = 20
+"""Of which each looks at some thousands of differences."""
+
+
+def piece(got: Array, expected: Array, seed: int = 1) -> MeasuredPiece:
+    case = Case(dims={"tokens": ROWS, "d": WIDTH}, dtype="float16", seed=seed)
+    nowhere = Path("none")
+    ran = np.arange(got.size)
+    oracle_case = OracleCase(case, nowhere, nowhere)
+    return MeasuredPiece(OUT, case, got.ravel(), expected.ravel(), ran, oracle_case)
+
+
+def in_groups(random: np.random.Generator) -> tuple[Array, Array]:
+    """Results whose rows have their errors in common, eight by eight, within half an ulp more than
+    rounding; and what is expected."""
+    expected = random.uniform(1, 2, (ROWS, WIDTH))
+    ulps = random.uniform(-1, 1, (ROWS // GROUP, WIDTH)).repeat(GROUP, axis=0)
+    return rounded(expected + ulps * 2.0**-10, "float16"), expected
+
+
+def test_a_case_that_is_called_again_counts_once() -> None:
+    """A check on a GPU calls some cases a dozen times: the same errors are no more evidence."""
+    random = np.random.default_rng(5)
+    for _ in range(DRAWS):
+        kernel, baseline = ColumnBias(), ColumnBias()
+        got, expected = in_groups(random)
+        for _ in range(14):
+            elsewhere = ColumnBias()
+            elsewhere.add(piece(got, expected))
+            kernel.merge(elsewhere)
+            kernel.add(piece(got, expected))
+        baseline.add(piece(rounded(expected, "float16"), expected))
+        assert kernel.beside(baseline) is None
+
+
+def test_rows_of_a_group_are_one_sample() -> None:
+    random = np.random.default_rng(6)
+    for _ in range(DRAWS):
+        kernel, baseline = ColumnBias(), ColumnBias()
+        for seed in range(4):
+            got, expected = in_groups(random)
+            kernel.add(piece(got, expected, seed))
+            baseline.add(piece(rounded(expected, "float16"), expected, seed))
+        assert kernel.beside(baseline) is None
+
+
+def test_truncated_columns_are_found() -> None:
+    random = np.random.default_rng(7)
+    kernel, baseline = ColumnBias(), ColumnBias()
+    for seed in range(4):
+        expected = random.uniform(1, 2, (ROWS, WIDTH))
+        nearest = rounded(expected, "float16")
+        down = np.floor(expected * 1024) / 1024
+        got = np.where(np.arange(WIDTH) % 16 == 5, down, nearest)
+        kernel.add(piece(got, expected, seed))
+        baseline.add(piece(nearest, expected, seed))
+    found = kernel.beside(baseline)
+    assert found is not None and "columns 5 modulo" in found.note
+    kernel.forget(piece(got, expected, 3).case)
+    assert kernel.beside(baseline) is not None
