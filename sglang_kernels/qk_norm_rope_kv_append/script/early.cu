@@ -44,16 +44,17 @@ __device__ __forceinline__ void to_floats(float (&values)[kVector], const uint4&
   }
 }
 
-// An index, loaded where it is written: the compiler would put it off until it is used.
+// An index, loaded where it is written: the compiler would put it off until it is used. Not by
+// ld.global.nc, which the assembler may move before the wait.
 __device__ __forceinline__ int64_t at_once(const int32_t* address) {
   int32_t index;
-  asm volatile("ld.global.nc.s32 %0, [%1];" : "=r"(index) : "l"(address));
+  asm volatile("ld.global.s32 %0, [%1];" : "=r"(index) : "l"(address) : "memory");
   return index;
 }
 
 __device__ __forceinline__ int64_t at_once(const int64_t* address) {
   int64_t index;
-  asm volatile("ld.global.nc.s64 %0, [%1];" : "=l"(index) : "l"(address));
+  asm volatile("ld.global.s64 %0, [%1];" : "=l"(index) : "l"(address) : "memory");
   return index;
 }
 
