@@ -54,7 +54,7 @@ def _result(attempt: Attempt, standing: Standing | None) -> str:
         result = f"repair of {attempt.repairs}: {result}"
     if attempt.refused is not None:
         why = one_line(describe(attempt.refused.outcome))
-        result = f"{result}, but it failed its confirmation: {why}"
+        result = f"{result}, but it failed confirmation: {why}"
     if attempt.rejected is None:
         return result
     return f"{result}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"

@@ -60,7 +60,7 @@ def start(
     ] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print progress.")] = False,
 ) -> None:
     """Run all experiments of FILE.toml, several at once. A run that fails does not stop the others.
 

@@ -91,7 +91,7 @@ def optimize(
     define: DefineOption = None,
     launcher: LauncherOption = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print no progress, only the result.")
+        bool, typer.Option("--quiet", help="Print only the result, without progress.")
     ] = False,
     **given: Unpack[RunArguments],
 ) -> None:

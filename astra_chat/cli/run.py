@@ -40,7 +40,7 @@ def run(
     ] = None,
     as_json: JsonOption = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print no progress, only the result.")
+        bool, typer.Option("--quiet", help="Print only the result, without progress.")
     ] = False,
     verbose: Annotated[
         bool,

@@ -119,7 +119,7 @@ def _explained(found: ServerError, at: str, options: OpenAIOptions, said: str) -
                 f"{at} limits the rate of requests ({status}), {_times(options)}{asked}: {said}"
             )
         case "fails":
-            return MissingDependency(f"{at} answers {status}, {_times(options)}: {said}")
+            return MissingDependency(f"{at} returned {status}, {_times(options)}: {said}")
         case "refused" | "flagged":
             format_named = "response_format" in said or "json_schema" in said
             hint = "; try replies=json" if format_named else ""
@@ -127,7 +127,7 @@ def _explained(found: ServerError, at: str, options: OpenAIOptions, said: str) -
 
 
 def _times(options: OpenAIOptions) -> str:
-    return "in one try" if options.tries == 1 else f"in {options.tries} tries"
+    return "after one attempt" if options.tries == 1 else f"after {options.tries} attempts"
 
 
 def scrubbed(text: str, key: SecretStr) -> str:

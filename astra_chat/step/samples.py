@@ -112,7 +112,9 @@ class Samples(Value):
     @model_validator(mode="after")
     def _complete(self) -> Samples:
         if not {WITHOUT, ALL} <= set(self.variants):
-            raise ValueError("the step without winners and with all of them is missing")
+            raise ValueError(
+                "samples of the step without winners and with all of them are required"
+            )
         plain = self.variants[WITHOUT].batches
         if not plain:
             raise ValueError("no number of requests was measured")

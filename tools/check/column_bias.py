@@ -59,7 +59,7 @@ class Sums:
     squares: Array
     """Sum over rows of the squared sum of a row's errors, in ulps squared."""
     clusters: Array
-    """The same sum over clusters of rows."""
+    """Sum over clusters of rows of the squared sum of a cluster's errors, in ulps squared."""
     products: Array
     """Sum over clusters of the sum of a cluster's errors by the number of its elements, in ulps."""
     sizes: Array

@@ -21,8 +21,8 @@ from astra_chat.tools.plan.relocate import (
 from astra_vgpu.ground.cubin import Cubin
 
 ROUNDED = (
-    "depends on the host's rounding mode, which a caller may have set; only the last bits of a"
-    " floating-point parameter may"
+    "depends on the host's rounding mode, which a caller may have changed; only the last bits of a"
+    " floating-point parameter may depend on it"
 )
 
 

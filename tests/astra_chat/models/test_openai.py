@@ -198,7 +198,7 @@ def test_what_a_lost_server_broke_off_goes_on(task: Task, tmp_path: Path) -> Non
     scripted = run(task, "scripted", tmp_path / "scripted")
     script = by_script(load_script(task))
     with serving(badly({"fixer": [failed(503)] * 2}, script)) as server:
-        with pytest.raises(MissingDependency, match="answers HTTP 503, in 2 tries"):
+        with pytest.raises(MissingDependency, match="returned HTTP 503, after 2 attempts"):
             run(task, "openai:m,tries=2,backoff_s=0.01", tmp_path / "out", server.url)
         models = open_models("openai:m", task, server.url)
         request = Request(task, DEVICE, models, folder=tmp_path / "out", options=run_options())

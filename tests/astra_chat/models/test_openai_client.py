@@ -209,7 +209,7 @@ def test_what_passes_is_tried_again(reply: Reply) -> None:
 def test_what_does_not_pass_ends_in_words(reply: Reply) -> None:
     error, times = failure(in_order(reply), tries=2, timeout_s=TIMEOUT_S)
     assert isinstance(error, MissingDependency) and times == 2
-    assert "in 2 tries" in str(error) and "127.0.0.1" in str(error)
+    assert "after 2 attempts" in str(error) and "127.0.0.1" in str(error)
 
 
 def test_the_server_may_ask_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ def test_nobody_there() -> None:
         pytest.raises(MissingDependency, match="cannot reach http") as caught,
     ):
         ask(server, tries=2, base_url="http://nobody.invalid/v1")
-    assert "in 2 tries" in str(caught.value) and not server.asked
+    assert "after 2 attempts" in str(caught.value) and not server.asked
 
 
 def test_a_cancelled_question_ends_at_once() -> None:

@@ -79,10 +79,10 @@ def test_filters_are_told_from_mistakes() -> None:
         (
             TimeoutError(),
             MissingDependency,
-            "did not answer within 300 s, in 8 tries: raise timeout",
+            "did not answer within 300 s, after 8 attempts: raise timeout",
         ),
         (openai.APIConnectionError(request=REQUEST), MissingDependency, "cannot reach http://host"),
-        (NoAnswer("a page"), MissingDependency, "a chat completion, in 8 tries: a page"),
+        (NoAnswer("a page"), MissingDependency, "a chat completion, after 8 attempts: a page"),
         (status(400), BadInput, "refuses the request (HTTP 400)"),
     ],
 )

@@ -215,15 +215,15 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
      BadInput, "a larger --max-model-len", 1),
     # too many requests, in two tries
     ("anthropic", anthropic(429, "rate_limit_error", "too many", retry_after="0.02"),
-     MissingDependency, "limits the rate of requests (HTTP 429), in 2 tries", 2),
+     MissingDependency, "limits the rate of requests (HTTP 429), after 2 attempts", 2),
     ("google", google(429, "Resource has been exhausted.", "RESOURCE_EXHAUSTED", RETRY),
      MissingDependency, "limits the rate of requests (HTTP 429)", 2),
     ("openrouter", openrouter(429, "Rate limited"), MissingDependency, "limits the rate", 2),
     # a server that fails; OpenRouter says so with HTTP 200
     ("anthropic", anthropic(529, "overloaded_error", "Overloaded"), MissingDependency,
-     "answers HTTP 529, in 2 tries: Overloaded", 2),
+     "returned HTTP 529, after 2 attempts: Overloaded", 2),
     ("openrouter", openrouter(502, "Provider returned error", 200, raw="out of memory"),
-     MissingDependency, "answers HTTP 502, in 2 tries: Provider returned error: out of memory", 2),
+     MissingDependency, "returned HTTP 502, after 2 attempts: Provider returned error: out of", 2),
     ("openrouter", openrouter(400, "no such thing", 200), BadInput,
      "refuses the request (HTTP 400): no such thing", 1),
 ]  # fmt: skip

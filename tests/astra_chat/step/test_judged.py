@@ -281,7 +281,7 @@ def corrupt(**changes: Any) -> str:
     [
         ("{", "contains no samples of a step"),
         ('{"schema": "other"}', "schema"),
-        (corrupt(variants={}), "without winners and with all of them is missing"),
+        (corrupt(variants={}), "with all of them are required"),
         (corrupt(ranks="many"), "ranks"),
     ],
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.triton.compile import Compiled
 from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.triton.compile import Compiled
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.baselines import triton_kernels

@@ -16,7 +16,7 @@ from astra_chat.tools.types import Case
 OUT = find_task("silu_and_mul").args[0]
 ROWS, WIDTH, GROUP = 256, 64, 8
 DRAWS = 20
-"""Of which each looks at some thousands of differences."""
+"""Repetitions, each of some thousands of differences."""
 
 
 def piece(got: Array, expected: Array, seed: int = 1) -> MeasuredPiece:

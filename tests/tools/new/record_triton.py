@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from astra_chat.tools.new import triton_baseline
-from astra_chat.tools.triton.compile import Compiled, Variant, compiled
 from astra_chat.tools.new.triton_kernel import draft_of
 from astra_chat.tools.new.triton_launch import launch_of
+from astra_chat.tools.triton.compile import Compiled, Variant, compiled
 
 HERE = Path(__file__).parent
 KERNEL, RECORDED = HERE / "triton_rows.py", HERE / "triton_rows.json.gz"

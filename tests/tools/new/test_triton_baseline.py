@@ -14,11 +14,11 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.new import triton_baseline
 from astra_chat.tools.new.create import new_task
-from astra_chat.tools.triton.compile import Variant, compiled, jit_only
 from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
-from astra_chat.tools.triton.ptx import entry_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.triton.compile import Variant, compiled, jit_only
+from astra_chat.tools.triton.ptx import entry_of
 from astra_chat.tools.types import Correct, Wrong
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.tools.new.record_triton import KERNEL, LAUNCH, RECORDED, recorded
