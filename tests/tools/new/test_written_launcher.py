@@ -41,7 +41,7 @@ def test_the_fields_of_a_struct_become_parameters() -> None:
         "launcher": "launcher.cu",
     }
     assert "params.inner.rows = rows;" in found.launcher
-    assert "COMPLETE: ctx is zeros" in found.launcher, "nobody knows what a Context holds"
+    assert "COMPLETE: ctx is zero-filled" in found.launcher, "nobody knows what a Context holds"
 
 
 def test_a_kernel_without_a_function_gets_one() -> None:

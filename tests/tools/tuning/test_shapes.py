@@ -33,6 +33,10 @@ def test_where_one_point_is_best_everywhere_there_is_no_rule() -> None:
     assert best_split(weighted[:1], {0: [2.0], 1: [3.0]}) is None
 
 
+def shape_of(case: Case) -> tuple[object, ...]:
+    return (case.dtype, *case.types.items(), *case.dims.values())
+
+
 def test_shapes_between_are_legal_new_and_drawn_by_the_seed() -> None:
     """Shapes between are drawn for every shipped task, from both of its lists."""
     seed = Entropy("7").cases
@@ -43,8 +47,8 @@ def test_shapes_between_are_legal_new_and_drawn_by_the_seed() -> None:
             fit, others = found
             least = LEAST_HELD_OUT if weighted is task.bench else 1  # few cases of each dtype
             assert least <= len(others) <= MOST_HELD_OUT, name
-            shapes = [(case.dtype, *case.dims.values()) for case, _ in (*fit, *others)]
-            timed = {(case.dtype, *case.dims.values()) for case, _ in weighted}
+            shapes = [shape_of(case) for case, _ in (*fit, *others)]
+            timed = {shape_of(case) for case, _ in weighted}
             assert len(set(shapes)) == len(shapes) and not timed & set(shapes)
             for case, weight in (*fit, *others):
                 task.require_legal(case)
