@@ -52,7 +52,8 @@ def test_cpp_and_python_agree(tmp_path: Path) -> None:
     pairs = list(itertools.product((0, 1, 7, 16, 40, 129), (1, 3, 16)))
     body = "".join(f'    printf("%.17g ", static_cast<double>({text}));\n' for text in texts)
     (tmp_path / "t.cc").write_text(
-        "#include <algorithm>\n#include <cstdint>\n#include <cstdio>\n" + HELPERS
+        "#include <algorithm>\n#include <cstdint>\n#include <cstdio>\n"
+        + HELPERS
         + "void show(int64_t a, int64_t b, float s, bool flag, int dtype, const void* x) {\n"
         + f'{body}    printf("\\n");\n}}\nint main() {{\n'
         + "".join(
@@ -62,7 +63,7 @@ def test_cpp_and_python_agree(tmp_path: Path) -> None:
             for a, b in pairs
         )
         + "}\n"
-    )  # fmt: skip
+    )
     command = [str(find_compiler()), "-x", "c++", "-o", "t", "t.cc", "-lstdc++"]
     subprocess.run(command, cwd=tmp_path, check=True)
     shown = subprocess.run([tmp_path / "t"], capture_output=True, text=True, check=True).stdout

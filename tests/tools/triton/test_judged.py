@@ -69,9 +69,7 @@ MOE: dict[str, Edits] = {
     "no mask": ((", mask=mask, other=0.0", ""), (", mask=mask)", ")")),
     "wrong stride": (("token * hidden + columns, y", "token * (hidden + 1) + columns, y"),),
     "one expert less": (("range(experts)", "range(experts - 1)"),),
-    "sum in bfloat16": (
-        ("to(tl.float32)\n    y", "to(tl.bfloat16).to(tl.float32)\n    y"),
-    ),
+    "sum in bfloat16": (("to(tl.float32)\n    y", "to(tl.bfloat16).to(tl.float32)\n    y"),),
     "rounded before the scale": (
         ("y = total *", "y = total.to(input_ptr.dtype.element_ty).to(tl.float32) *"),
     ),
@@ -89,7 +87,7 @@ MOE: dict[str, Edits] = {
     "right for multiples of 16 only": (
         ("experts, hidden, scale, BLOCK=", "experts, hidden - hidden % 16, scale, BLOCK="),
     ),
-}  # fmt: skip
+}
 RMSNORM: dict[str, Edits] = {
     "eps hard-coded": (("/ h + eps", "/ h + 1e-6"),),
     "no mask of the store": (("element_ty), mask=mask)", "element_ty))"),),
@@ -104,7 +102,7 @@ RMSNORM: dict[str, Edits] = {
     "one size with another eps": (
         ("    rmsnorm_kernel[", "    eps = 1e-6 if h == 7168 else eps\n    rmsnorm_kernel["),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", sorted(MOE))

@@ -67,8 +67,10 @@ def test_assignments_on_several_ways_are_followed() -> None:
     by_dtype = {(one.types["T"], one.constants["BLOCK"]) for one in found}
     assert by_dtype == {
         *((dtype, 1024) for dtype in ("float16", "bfloat16", "float32")),
-        ("float16", 4096), ("bfloat16", 4096), ("float32", 512),
-    }  # fmt: skip
+        ("float16", 4096),
+        ("bfloat16", 4096),
+        ("float32", 512),
+    }
 
 
 def test_a_dim_of_few_values_may_be_a_constant() -> None:
