@@ -35,6 +35,7 @@ PAGES = (
 TEMPLATE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
 PLAIN = (
     "at least",
+    "least recently",
     "stands for",
     "stand for",
     "stands in for",

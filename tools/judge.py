@@ -244,7 +244,7 @@ def unhurried(
     if isinstance(second.outcome, TimedOut) and out_of_time:
         raise AstraError(
             f"the step '{late.step}' exceeded its limit of {late.limit_s:.0f} s twice, and the"
-            " baseline's own check timed out as well: this machine is overloaded; judge"
+            " baseline's own check timed out, too: this machine is overloaded; judge"
             " the kernel again when it is less busy"
         )
     return _noted(second, f"judged again: '{late.step}' exceeded {late.limit_s:.0f} s before")

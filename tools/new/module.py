@@ -68,7 +68,7 @@ def module_task(name: str, path: Path, op: str | None = None) -> ModuleTask:
         kernels = plain_kernels(entry, contract["nodes"], reads, results, dims)
     except NoPlainKernel as error:
         kernels = _blank(entry, str(error), parameters(reads, results, dims))
-        notes.append(f"no plain kernel is known for {error}: baseline.cu is yours to write")
+        notes.append(f"no plain kernel is known for {error}: write baseline.cu yourself")
     text = path.read_text()
     toml = module_toml(name, entry, contract, results, f"{FILE}:{kind}", path.name, kernels)
     return ModuleTask(
@@ -99,7 +99,7 @@ def _traced(path: Path, kind: str) -> dict[str, Any]:
             raise BadInput(f"{path.name}: tracing it took more than {TIMEOUT_S:.0f} s") from None
         if not answer.is_file():
             last = end.output.strip().rpartition("\n")[2] or f"exit status {end.returncode}"
-            raise BadInput(f"{path.name}: its process ended early: {last}")
+            raise BadInput(f"{path.name}: its process ended unexpectedly: {last}")
         made: dict[str, Any] = json.loads(answer.read_text())
     if reason := made.get("refused"):
         raise BadInput(f"{path.name}: {reason}")

@@ -57,7 +57,7 @@ def module_toml(
         "]",
         "# The sizes of get_inputs().",
         f"bench = [ {_row(contract['dims'], 'weight = 1')} ]",
-        "# Timed on the virtual GPU, unless --cases bench is given.",
+        "# Timed on the virtual GPU unless --cases bench is given.",
         f"demo = [ {_row(_demo(contract))} ]",
         *_dims(contract),
         "",

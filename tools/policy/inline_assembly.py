@@ -22,7 +22,7 @@ def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
         if token.kind != "name" or token.text not in _ASM:
             continue
         if index < end:  # and so that no text is read twice
-            yield Finding(line=token.line, what=f"{token.text}: nested in another one")
+            yield Finding(line=token.line, what=f"{token.text}: nested in another asm statement")
             return
         end = code.closing(_next_bracket(code, index))
         text = _spelt(code[index : end + 1])

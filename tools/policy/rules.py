@@ -107,7 +107,7 @@ RULES = (
         "cudaStreamSetAttribute cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow"
         " cudaDeviceSetLimit cudaLimit* cudaCtx* cudaDeviceSet* cudaSetDevice* cudaDeviceReset"
         " cudaAccessProperty* cudaFuncSetSharedMemConfig",
-        "it changes the device state for later calls",
+        "it changes the state of the device for later calls",
     ),
     Rule(
         "cudaDeviceSynchronize cudaStreamSynchronize cudaThreadSynchronize cudaStreamQuery",
@@ -140,7 +140,7 @@ RULES = (
     ),
     Rule(
         "socket socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg",
-        "a kernel does not need a network",
+        "a kernel does not need the network",
     ),
     Rule(
         "fopen fopen64 freopen fdopen ifstream ofstream fstream filebuf openat opendir readdir"

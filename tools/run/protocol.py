@@ -277,7 +277,7 @@ class CaseReport(Message):
         """Estimate of a run in mode `time` on the virtual GPU. Raises ValueError where there is
         none."""
         if self.estimate is None:
-            raise ValueError("the runner process made no estimate")
+            raise ValueError("the runner process returned no estimate")
         return self.estimate
 
     @property
@@ -285,7 +285,7 @@ class CaseReport(Message):
         """Raw times of a run in mode `time` on a real GPU. Raises ValueError where there are
         none."""
         if self.times is None:
-            raise ValueError("the runner process measured no times")
+            raise ValueError("the runner process returned no times")
         return self.times
 
 

@@ -87,7 +87,9 @@ def _require_probabilities(arg: Arg, task: Task, case: Case, given: Tensors) -> 
     each = tuple(table.shape) == (*shape, symbols)
     require(arg.name, given, (*(shape if each else shape[:-1]), symbols), torch.float64)
     if (table < 0).any() or (table.sum(dim=-1) - 1).abs().max() > MAX_SUM_ERROR:
-        raise ValueError(f"'{arg.name}' of reference.py: probabilities of a row do not add up to 1")
+        raise ValueError(
+            f"'{arg.name}' of reference.py: the probabilities of a row do not add up to 1"
+        )
 
 
 def read(path: Path, arg: Arg, case: Case) -> torch.Tensor:

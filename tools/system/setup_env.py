@@ -67,7 +67,7 @@ def install_cpu_torch() -> None:
 
 
 def install_astra(extras: list[str]) -> None:
-    say("downloading and installing Astra and what it needs silently: 1 to 3 minutes")
+    say("downloading and installing Astra and its dependencies: 1 to 3 minutes without output")
     # Type checkers and editors do not follow the import hook of setuptools' default mode.
     editable = ["--editable", "./tools/virtual_gpu", "--editable", ".[dev]"]
     if _pip([*editable, "--config-settings", "editable_mode=compat", *extras]):
@@ -77,7 +77,7 @@ def install_astra(extras: list[str]) -> None:
 def load_once() -> None:
     """Import what every run imports, so that Python keeps it compiled: a sandboxed process could
     not. The many other files of the packages stay as they are, ours are compiled one and all."""
-    say("loading PyTorch and AutoGen once, so that later starts are quick: 10 to 60 seconds")
+    say("loading PyTorch and AutoGen once, so that later starts are fast: 10 to 60 seconds")
     for modules in LOADED:
         _output([str(PYTHON), "-c", f"import {modules}"])
     _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *OURS])

@@ -10,22 +10,22 @@ from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
-EVENLY = ", drawn uniformly for timing, and in some checks from only one or three numbers"
+EVENLY = ", drawn uniformly for timing and, in some checks, from only one or three numbers"
 """How runners/indices.py draws an index, as text."""
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
-    "distinct": ", no number twice in a row; in some checks all rows hold the same numbers",
+    "distinct": ", no number twice in a row; in some checks, all rows contain the same numbers",
     "positions": ", in runs of consecutive numbers",
     "slots": ", no number twice",
-    "lengths": ", lengths: in some checks all are minimal or all maximal, or only one is long",
+    "lengths": ", lengths: in some checks, all are minimal or maximal, or only one is long",
 }
 JUDGED_TEXT = {
     "close": "",
     "exact": ", compared exactly",
     "accept": ", judged by accept of reference.py",
-    "distribution": ", draws that are judged by their distribution",
+    "distribution": ", draws, judged by their distribution",
 }
 
 
@@ -52,7 +52,7 @@ def argument_text(arg: Arg) -> str:
 
 
 def access_text(arg: Arg) -> str:
-    words = {"workspace": "workspace of the caller (its content is not specified)"}
+    words = {"workspace": "workspace of the caller (its contents are unspecified)"}
     optional = ", may be a null pointer" if arg.optional else ""
     return words.get(arg.access, arg.access) + optional
 
@@ -158,7 +158,7 @@ def precision_text(task: Task) -> str:
     of_terms = (
         "the sum of the absolute values of the terms of the result"
         if states_terms(task)
-        else "by how much the result changes if its inputs change in their last bits"
+        else "the amount by which the result changes if its inputs change in their last bits"
     )
     text = (
         "a result of 16 bits or fewer must be the value of its dtype that is nearest to the exact"

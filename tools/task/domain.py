@@ -192,7 +192,8 @@ class Domain(Value):
             if name not in read or not (is_float(read[name].dtype_of(case)) or read[name].index):
                 some = sorted(n for n, a in read.items() if is_float(a.dtype_of(case)) or a.index)
                 raise ValueError(
-                    f"numbers can be planted only in floats and indices that are read: {some}"
+                    "numbers can be planted only in floats and indices that the kernel reads:"
+                    f" {some}"
                 )
             for number in numbers:
                 if not self._may_hold(read[name], case, number):
@@ -253,7 +254,9 @@ class Domain(Value):
         a model that asks for it would fill the machine's memory."""
         if not self.is_small(case):
             size = self.buffer_bytes(case)
-            raise ValueError(f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,}")
+            raise ValueError(
+                f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,} are allowed"
+            )
 
     def is_small(self, case: Case) -> bool:
         """Whether the buffers of a case take at most MAX_BYTES, as `require_small` asks."""

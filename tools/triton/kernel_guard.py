@@ -78,7 +78,7 @@ def _attribute(
     if module and not (isinstance(root, ast.Name) and root.id in names):
         parent, _, name = whole.rpartition(".")
         if whole in allowed.MODULES:
-            yield _finding(node, f"{whole}: a module is no value")
+            yield _finding(node, f"{whole}: a module is not a value")
         elif parent in allowed.MODULES:
             if name not in allowed.MODULES[parent]:
                 near = did_you_mean(name, allowed.MODULES[parent])

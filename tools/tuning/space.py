@@ -157,7 +157,7 @@ def _relation(text: str, line: int) -> str:
 def _require_sound(space: Space) -> None:
     names = {one.name for one in space.parameters}
     if not names:
-        raise BadInput(f"the kernel leaves nothing open: {FORM}, or give --param NAME=1,2,4")
+        raise BadInput(f"the kernel leaves no constant open: {FORM}, or give --param NAME=1,2,4")
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
             f"{counted(len(names), 'constant')} with"
@@ -173,4 +173,4 @@ def _require_sound(space: Space) -> None:
         if unknown := sorted(parse_relation(relation).names - names):
             raise BadInput(f"'{relation}' uses {unknown[0]}, which is not a constant of the space")
     if relation := broken(space.relations, space.first):
-        raise BadInput(f"the kernel's present values do not satisfy '{relation}'")
+        raise BadInput(f"the kernel's current values do not satisfy '{relation}'")

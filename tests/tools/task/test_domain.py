@@ -124,7 +124,7 @@ def test_planted_numbers_are_legal_in_their_argument(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="is not a valid value"):
             task.require_legal(with_planted(**{name: (number,)}))
     for name in ("scratch", "nothing"):
-        with pytest.raises(ValueError, match="floats and indices that are read"):
+        with pytest.raises(ValueError, match="floats and indices that the kernel reads"):
             task.require_legal(with_planted(**{name: (1.0,)}))
 
 

@@ -66,7 +66,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         (LAUNCH, "    x = open('x')\n" + LAUNCH, "open(...): write integers and floats"),
         (LAUNCH, "    x = out.data\n" + LAUNCH, "out.data: write integers and floats"),
         (LAUNCH, "    x = out\n" + LAUNCH, "pointer cannot be assigned"),
-        (LAUNCH, "    h = 1.5\n" + LAUNCH, "h: it has another type before"),
+        (LAUNCH, "    h = 1.5\n" + LAUNCH, "h: it had another type before"),
         (LAUNCH, "    for i in range(3): pass\n" + LAUNCH, "a launcher has assignments"),
         (LAUNCH, "    other[(tokens,)](", "other is no @triton.jit function"),
         ("(tokens,)", "lambda meta: (tokens,)", "write the grid as a tuple"),

@@ -80,7 +80,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
         ),
         ("int x = 3;  // tune: 1\n// require: x <\n", "line 2: 'x <'"),
         ("int x = 3;  // tune: 1\n// require: y < 2\n", "names y"),
-        ("int x = 3;  // tune: 1\n// require: x < 2\n", "present values do not satisfy 'x < 2'"),
+        ("int x = 3;  // tune: 1\n// require: x < 2\n", "current values do not satisfy 'x < 2'"),
         (f"int x = 3;  // tune: {' '.join(map(str, range(99)))}\n", "at most 64"),
     ],
 )
