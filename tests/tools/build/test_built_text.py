@@ -81,9 +81,9 @@ def test_the_second_reader_sees_what_the_first_saw() -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ('"a"_s', "line 1: _s touches the end of a literal"),
+        ('"a"_s', "line 1: _s directly follows a literal"),
         ("\n'a'R", "line 2: R directly follows a literal"),
-        ('R"(a\n)"_s', "line 2: _s touches the end of a literal"),
+        ('R"(a\n)"_s', "line 2: _s directly follows a literal"),
         ("\ufeff#define A", "a byte-order mark"),
         ("\u200b#define A", "the character U+200B outside"),
         ("int a;\u2028#define A", "the character U+2028 outside"),
