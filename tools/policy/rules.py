@@ -120,7 +120,7 @@ RULES = (
     Rule(
         "cudaGetDriverEntryPoint* cudaGetExportTable cudaGetFuncBySymbol cudaLibrary* cuGet*"
         " dlopen dlmopen dlsym dlvsym dladdr dlinfo dl_iterate_phdr",
-        "it finds functions by name at run time",
+        "it looks up functions by name at run time",
     ),
     Rule(
         "cublas* cudnn* cufft* curand* cusparse* cusolver* nvrtc* nvJitLink* nvml* cupti*",
@@ -169,7 +169,7 @@ RULES = (
     Rule(
         "clock64 __clock* __nvvm_read_ptx_sreg_clock* __globaltimer* globaltimer* get_sreg_clock*"
         " get_sreg_globaltimer*",
-        "a clock can reveal that a kernel is being judged: it must not depend on time or chance",
+        "a clock can reveal judging, and a kernel must not depend on time or chance",
     ),
     Rule(
         "try_wait_for try_wait_until try_acquire_for try_acquire_until",
@@ -186,7 +186,7 @@ RULES = (
     ),
     Rule(
         "__builtin_ia32_* _rdtsc* __rdtsc* _rdrand* _rdseed* _mm_* _mm256_* _xgetbv",
-        "it is an instruction of the host's processor: a launcher may only launch",
+        "it is an instruction of the host's processor, but a launcher may only launch kernels",
     ),
     Rule(
         "__TIME__ __DATE__ __TIMESTAMP__",
@@ -226,7 +226,7 @@ RULES = (
     Rule(
         "exit abort kill raise signal clone open read write connect bind listen accept"
         " send recv remove rename time sleep alarm pause rand",
-        "it is a call to the operating system",
+        "it calls the operating system",
         called=True,
     ),
 )

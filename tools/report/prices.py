@@ -30,8 +30,8 @@ def _prices(gpu: GpuSpec) -> list[str]:
         for cycles in (gpu.dram_latency_cycles, gpu.l2_latency_cycles)
     )
     return [
-        f"launch: {second_launch_us(gpu):.1f} us for each after the first, including memsets and"
-        " copies",
+        f"launch: {second_launch_us(gpu):.1f} us for each launch after the first, including"
+        " memsets and copies",
         f"round of loads that waits for the previous one: {load_us:.2f} us from DRAM,"
         f" {l2_us:.2f} us from L2",
         f"chain: 1,000 cycles of dependent instructions / {gpu.clocks_per_us:,.0f} cycles per us"

@@ -113,7 +113,7 @@ def require(name: str, tensors: Tensors, shape: tuple[int, ...], dtype: torch.dt
     tensor = _tensor(tensors, name)
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         raise ValueError(
-            f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, but the"
+            f"reference.py returns '{name}' as {tensor.dtype} {tuple(tensor.shape)}, but the"
             f" contract says {dtype} {shape}"
         )
 
@@ -123,7 +123,7 @@ def _tensor(tensors: Tensors, name: str) -> torch.Tensor:
         raise KeyError(f"reference.py returns no '{name}'")
     tensor = tensors[name]
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"'{name}' of reference.py is not a tensor")
+        raise ValueError(f"reference.py returns '{name}', which is not a tensor")
     return tensor
 
 

@@ -62,7 +62,7 @@ def strides_text(arg: Arg) -> str:
     if arg.strides is None:
         return ""
     of_bytes = arg.stride_alignment_bytes
-    rule = f", a free one in bytes a multiple of {of_bytes}" if of_bytes > 1 else ""
+    rule = f", a free one a multiple of {of_bytes} in bytes" if of_bytes > 1 else ""
     if arg.strides == ("free", "1"):
         return f", row stride {arg.name}_stride elements (at least one row{rule})"
     names = iter(arg.stride_names)
@@ -90,7 +90,9 @@ def scalar_text(scalar: Scalar) -> str:
     if scalar.values:
         values = ", ".join(_value(scalar, value) for value in scalar.values)
         return f"{scalar.name}: {scalar.type}, one of {values}"
-    when = "in most cases, but the caller may pass another" if scalar.varies else "in every case"
+    when = (
+        "in most cases, but the caller may pass another value" if scalar.varies else "in every case"
+    )
     when += f", {scalar.range[0]:g} to {scalar.range[1]:g}" if scalar.range else ""
     return f"{scalar.name}: {scalar.type}, {_value(scalar, scalar.value)} {when}"
 
@@ -106,7 +108,7 @@ def dim_text(name: str, dim: Dim) -> str:
     steps = f", a multiple of {dim.multiple_of}" if dim.multiple_of > 1 else ""
     bytes_ = dim.multiple_of_bytes
     return f"{name}: {dim.min} to {dim.max}{steps}" + (
-        f", in bytes a multiple of {bytes_}" if bytes_ > 1 else ""
+        f", a multiple of {bytes_} in bytes" if bytes_ > 1 else ""
     )
 
 

@@ -83,6 +83,6 @@ def test_a_suite_names_what_it_misses() -> None:
     score = SuiteScore(mutants=("a", "b", "c"), own=("a",), drawn=("b",))
     assert score.lines() == [
         "seeded bugs: the check cases detect 1 of 3; a sample that is too small to score the cases",
-        "  detected by drawn cases only: b",
+        "  detected only by drawn cases: b",
         "  survived (possibly an equivalent mutant): c",
     ]

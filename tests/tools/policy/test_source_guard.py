@@ -188,7 +188,7 @@ def test_a_launcher_in_a_linkage_block_is_found() -> None:
 def test_a_finding_says_line_name_and_reason() -> None:
     (finding,) = guard(f"{LAUNCHER}\nvoid* p = dlopen(nullptr, 1);", "entry")
     assert finding.line == LAUNCHER.count("\n") + 2
-    assert finding.what == "dlopen: it finds functions by name at run time"
+    assert finding.what == "dlopen: it looks up functions by name at run time"
 
 
 def test_a_huge_source_is_refused_at_once() -> None:
