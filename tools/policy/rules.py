@@ -169,7 +169,7 @@ RULES = (
     Rule(
         "clock64 __clock* __nvvm_read_ptx_sreg_clock* __globaltimer* globaltimer* get_sreg_clock*"
         " get_sreg_globaltimer*",
-        "a clock can reveal judging, and a kernel must not depend on time or chance",
+        "a clock can reveal that a kernel is being judged, so kernels must not read clocks",
     ),
     Rule(
         "try_wait_for try_wait_until try_acquire_for try_acquire_until",
