@@ -95,7 +95,9 @@ def _prompt(box: Path, question: Question, short: bool) -> str:
 @app.command(short_help="Check an answer, and pass it to the run.")
 def answer(
     box: DirArgument,
-    name: Annotated[str, typer.Argument(metavar="ID", help="The question, as printed by next.")],
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="The question's ID, as printed by `mailbox next`.")
+    ],
     file: Annotated[
         Path,
         typer.Argument(

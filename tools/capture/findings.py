@@ -48,7 +48,7 @@ def unseen(calls: Calls) -> Iterator[str]:
         if one.traced:
             yield (
                 f"{one.name}: torch.compile took it into a graph {counted(one.traced, 'time')}:"
-                "calls in compiled code may be missing (set TORCH_COMPILE_DISABLE=1 to capture"
+                " calls in compiled code may be missing (set TORCH_COMPILE_DISABLE=1 to capture"
                 " them all)"
             )
         if one.in_graphs:
@@ -59,7 +59,10 @@ def unseen(calls: Calls) -> Iterator[str]:
             )
         if one.beyond:
             kinds = counted(len(one.calls), "kind")
-            yield f"{one.name}: {counted(one.beyond, 'call')} beyond the first {kinds}"
+            yield (
+                f"{one.name}: {counted(one.beyond, 'call')} beyond the first {kinds} were not"
+                " recorded"
+            )
         if one.unreadable:
             yield f"{one.name}: {counted(one.unreadable, 'call')} could not be read: {one.trouble}"
     if not calls.whole:

@@ -105,7 +105,7 @@ def require_telling(
     if failed:
         raise BadInput(
             f"{task.folder}: the baseline fails {len(failed)} of {len(task.check)} check cases, the"
-            f"first {failed[0]}; the others accept a trivial output: {weak[0]}; for details, run"
+            f" first {failed[0]}; the others accept a trivial output: {weak[0]}; for details, run"
             " astra-chat tasks check"
         )
     raise BadInput(

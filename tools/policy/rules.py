@@ -199,7 +199,7 @@ RULES = (
     ),
     Rule(
         "stdout stdin _fileno _IO_FILE __sFILE",
-        "a stream of the C library can be redirected to other files: only fprintf(stderr, ...)",
+        "a stream of the C library can be redirected to other files: use only fprintf(stderr, ...)",
     ),
     Rule("__has_include __has_include_next __has_embed", "it depends on this machine's files"),
     Rule(

@@ -124,7 +124,7 @@ def _inside_directive(token: Token) -> bool:
 
 def _include(directive: str, header: Token | None, headers: Collection[str]) -> str | None:
     if directive != "include":
-        return f"#{directive}: only #include"
+        return f"#{directive}: use #include"
     if header is None or header.kind != "header":
         return "#include with a macro: write the header in <>"
     if header.text.startswith('"'):
@@ -191,9 +191,9 @@ def _standard_streams(code: Code) -> Iterator[Finding]:
     for index, token in enumerate(code):
         if token.text in ("fprintf", "vfprintf", "fputs", "fputc", "fwrite"):
             if _texts(code, index + 1, 3) != ["(", "stderr", ","] or not _is_statement(code, index):
-                yield Finding(line=token.line, what=f"{token.text}: only fprintf(stderr, ...)")
+                yield Finding(line=token.line, what=f"{token.text}: use only fprintf(stderr, ...)")
         elif token.text == "stderr" and _texts(code, index - 2, 2) != ["fprintf", "("]:
-            yield Finding(line=token.line, what="stderr: only as fprintf(stderr, ...)")
+            yield Finding(line=token.line, what="stderr: allowed only in fprintf(stderr, ...)")
 
 
 def _copies(code: Code) -> Iterator[Finding]:
@@ -253,7 +253,9 @@ def _attributes(code: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iter
             )
         for name in (t for t in named if t.kind == "name"):
             if name.text.strip("_") not in (*allowed, "gnu"):
-                yield Finding(line=name.line, what=f"attribute {name.text}: not for a kernel")
+                yield Finding(
+                    line=name.line, what=(f"attribute {name.text}: not allowed in a kernel")
+                )
 
 
 def _outer_names(inner: list[Token]) -> list[Token]:

@@ -119,7 +119,7 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
     if bounded and not all(map(is_float, dtypes)):
         yield bounded, f"'{arg.name}' may hold integers: declare an index, or draw it"
     if arg.range and arg.range[0] >= arg.range[1]:
-        yield "range", "no numbers between {:g} and {:g}".format(*arg.range)
+        yield "range", "there are no numbers between {:g} and {:g}".format(*arg.range)
     if arg.range and (arg.largest or not arg.read):
         yield "range", "give range without largest, and only for an argument that is read"
     yield from _of_values(arg, dtypes)

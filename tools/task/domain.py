@@ -144,7 +144,7 @@ class Domain(Value):
         if case.dtype not in self.dtypes:
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.types) != set(self.variables[1:]):
-            wanted = ", ".join(self.variables[1:]) or "no type variable besides dtype"
+            wanted = ", ".join(self.variables[1:]) or "no type variable other than dtype"
             raise ValueError(f"types of {sorted(case.types)}: a case must give {wanted}")
         chosen = ", ".join(f"{name} = {dtype}" for name, dtype in case.types.items())
         raise ValueError(f"no combination in types has dtype {case.dtype} with {chosen}")
@@ -181,7 +181,7 @@ class Domain(Value):
         finite = {arg.name for arg in self.args if arg.values == "finite"}
         for name, family in case.families.items():
             if name in finite and family in SPECIAL_FAMILIES:
-                raise ValueError(f"{name} is finite: no family {family}")
+                raise ValueError(f"{name} is finite and cannot have the family {family}")
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")
 

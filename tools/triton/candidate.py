@@ -152,5 +152,5 @@ def _function(node: ast.FunctionDef, task: Task) -> str:
         )
     for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         if argument.annotation and ast.unparse(argument.annotation) != "tl.constexpr":
-            return f"{argument.arg}: the only annotation is tl.constexpr"
+            return f"{argument.arg}: the only allowed annotation is tl.constexpr"
     return ""

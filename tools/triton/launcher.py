@@ -244,7 +244,7 @@ class _Reader:
             place = f"{name}={ast.unparse(value)[:60]}"
             raise NotAllowed(value, f"{place}: a {kind} cannot be passed there")
         if kind == "text" and not isinstance(value, ast.Constant):
-            raise NotAllowed(value, f"{name}: write a text as a literal")
+            raise NotAllowed(value, f"{name}: write strings as literals")
 
     def _with_constants(self, node: ast.expr) -> ast.expr:
         """With the file's constants as literals."""

@@ -45,7 +45,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         ("import triton\n", "import triton\nclass A: pass\n", "only imports, constants"),
         ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "the choice into the launcher"),
         ("@triton.jit", "@triton.jit(noinline=True)", "the decorator @triton.jit alone"),
-        ("BLOCK: tl.constexpr", "BLOCK: open('x')", "the only annotation is tl.constexpr"),
+        ("BLOCK: tl.constexpr", "BLOCK: open('x')", "the only allowed annotation is tl.constexpr"),
         ("BLOCK: tl.constexpr", "BLOCK: tl.constexpr = open('x')", "a default must be a literal"),
         (LOAD, LOAD + "    import os\n", "Import: a kernel may not contain"),
         (LOAD, LOAD + "    print(eps)\n", "print: a kernel may not use this"),
