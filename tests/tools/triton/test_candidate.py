@@ -38,7 +38,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("import triton\n", "import triton\nimport os\n", "import os: the imports are"),
+        ("import triton\n", "import triton\nimport os\n", "import os: the only allowed imports are"),
         ("import triton\n", "import triton\nimport torch\n", "no torch"),
         ("import triton\n", "import triton\nprint(1)\n", "only imports, constants and functions"),
         ("import triton\n", "import triton\nEPS = open('x')\n", "a constant is NAME ="),
@@ -68,7 +68,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         (LAUNCH, "    x = out\n" + LAUNCH, "pointer cannot be assigned"),
         (LAUNCH, "    h = 1.5\n" + LAUNCH, "h: it had another type before"),
         (LAUNCH, "    for i in range(3): pass\n" + LAUNCH, "a launcher has assignments"),
-        (LAUNCH, "    other[(tokens,)](", "other is no @triton.jit function"),
+        (LAUNCH, "    other[(tokens,)](", "other is not a @triton.jit function"),
         ("(tokens,)", "lambda meta: (tokens,)", "write the grid as a tuple"),
         ("(tokens,)", "(tokens, 1, 1, 1)", "one to three axes"),
         ("(tokens,)", "(eps,)", "grid eps: it must be an integer"),
@@ -80,7 +80,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         (WARPS, "num_warps=3", "num_warps=3: it must be one of"),
         (WARPS, "num_ctas=2", "num_ctas: rmsnorm_kernel takes"),
         (WARPS, "num_warps=tokens", "it must be one of"),
-        (LAUNCH, "    if h > 8:\n        w = 4\n    x = w\n" + LAUNCH, "no value on some way"),
+        (LAUNCH, "    if h > 8:\n        w = 4\n    x = w\n" + LAUNCH, "no value on some path"),
         ("    BLOCK = max", "    BLOCK == max", "a launcher has assignments"),
         ("def rmsnorm(", "def rmsnorm(\n  (", "it is not valid Python"),
     ],
