@@ -38,7 +38,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("import triton\n", "import triton\nimport os\n", "import os: the only allowed imports are"),
+        ("import triton\n", "import triton\nimport os\n", "os: the only allowed imports are"),
         ("import triton\n", "import triton\nimport torch\n", "no torch"),
         ("import triton\n", "import triton\nprint(1)\n", "only imports, constants and functions"),
         ("import triton\n", "import triton\nEPS = open('x')\n", "a constant is NAME ="),
