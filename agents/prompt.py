@@ -105,7 +105,7 @@ def _basis(state: RunState) -> Basis | None:
 
 
 def _contract(context: ChatContext, state: RunState) -> Section:
-    return Section("The launcher to export", launcher_text(context.task))
+    return Section("The launcher to export", launcher_text(context.task, state.limits.languages))
 
 
 def _inputs(context: ChatContext, state: RunState) -> Section | None:

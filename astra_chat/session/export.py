@@ -15,8 +15,8 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     ensure_binding,
     tvm_ffi_folder,
 )
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.run_folder import (

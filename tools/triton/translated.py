@@ -18,10 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.cpp_heads import head
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
-from astra_chat.tools.triton.candidate import TritonSource, is_triton, read_source
+from astra_chat.tools.triton.candidate import TritonSource, read_source
 from astra_chat.tools.triton.compile import TIMEOUT_S, NotCompiled, Variant, compiled_each
 from astra_chat.tools.triton.expressions import (
     C_TYPES,
