@@ -29,6 +29,16 @@ def language_of(source: str) -> Language:
     return "triton" if is_triton(source) else "cuda"
 
 
+def written_in(source: str) -> str:
+    """Returns " in Triton", as is said of a candidate by its name; "" for CUDA, the usual one."""
+    return " in Triton" if is_triton(source) else ""
+
+
+def suffix_of(source: str) -> str:
+    """Returns how a file with this source ends: ".cu" or ".py"."""
+    return SUFFIXES[language_of(source)]
+
+
 def named(languages: Sequence[Language]) -> str:
     """Returns languages as text: "CUDA or Triton"."""
     return " or ".join(NAMES[one] for one in languages)
