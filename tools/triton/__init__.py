@@ -7,6 +7,7 @@ expressions   arithmetic of the launcher: which of it is allowed, its types, its
 launcher      the launcher's statements
 variants      what is compiled: element types and constants of every launch
 translated    the CUDA text: Triton's machine code and the launcher in C++
+cpp_launch    C++ that launches a compiled kernel
 compile       PTX of a Triton kernel, by Triton in a process of its own
 child         that process
 ptx           Triton's PTX as a CUDA kernel with one asm statement
