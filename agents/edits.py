@@ -38,7 +38,7 @@ def _span(edit: Edit, source: str) -> tuple[int, int, str]:
             f"the text to find, {_shown(edit.find)}, occurs {len(found)} times in the source to"
             f" change, not once: {hint}"
         )
-    return *found[0], without_numbers(edit.replace)
+    return *found[0], without_numbers(edit.replace, source)
 
 
 def _shown(text: str) -> str:

@@ -105,7 +105,8 @@ def answer(
     words: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="For a FILE that is a kernel (.cu): what you did, in a sentence."
+            metavar="TEXT",
+            help="For a FILE that is a kernel (.cu, .py): what you did.",
         ),
     ] = None,
     words_file: Annotated[
@@ -142,7 +143,7 @@ def answer(
         raise BadInput("give --words TEXT or --words-file FILE, not both")
     if words_file is not None:
         words = text_of(words_file)
-    if file.suffix == ".cu" and words is None:
+    if file.suffix in (".cu", ".py") and words is None:
         raise BadInput(f"{file} is a kernel: say what you did with --words TEXT")
     checked = check_and_give(
         find(box, name),
