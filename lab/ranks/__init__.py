@@ -1,0 +1,2 @@
+"""Kernels over several GPUs.
+"""
