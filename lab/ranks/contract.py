@@ -1,4 +1,4 @@
-"""A contract of a kernel over several GPUs (ranks.toml), and the contract of one rank's launcher."""
+"""Contracts of kernels over several GPUs (ranks.toml), and of one rank's launcher."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def load_ranks(folder: Path) -> RanksTask:
     path = folder / FILE
     for name in (FILE, "baseline.cu", "reference.py"):
         if not (folder / name).is_file():
-            raise BadInput(f"{folder} is no folder of a kernel over several GPUs: {name} is missing")
+            raise BadInput(
+                f"{folder} is no folder of a kernel over several GPUs: {name} is missing"
+            )
     text = path.read_text()
     try:
         raw = tomllib.loads(text)
