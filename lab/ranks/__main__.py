@@ -43,7 +43,7 @@ def try_faults(options: argparse.Namespace) -> int:
 
     task, asked = _asked(options)
     found = []
-    for name, evaluation, detected in tried(task, asked, _tell):
+    for name, evaluation, detected in tried(task, asked, options.only, _tell):
         found.append((name, evaluation, detected))
         print(f"{'found' if detected else 'NOT FOUND'}: {name}\n    {_outcome(evaluation)}")
     left = undetected(found)
@@ -100,6 +100,7 @@ def main() -> None:
     evaluating.add_argument("--json", type=Path, help="write the evaluation to this file")
     evaluating.set_defaults(run=evaluate_one)
     faults = commands.add_parser("faults", help="judge planted faults")
+    faults.add_argument("--only", default="", help="faults whose names contain this")
     faults.set_defaults(run=try_faults)
     for one in (evaluating, faults):
         one.add_argument("--task", type=Path, default=TASK, help="folder with ranks.toml")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,9 +10,11 @@ from lab.ranks.contract import RanksTask
 from lab.ranks.group import Group
 from lab.ranks.judging import Asked, RanksEvaluation, Tell, evaluate
 
-OWN_ROW = "call.inputs[rank]"
-SUM = "    float sum = 0.0f;\n    for (int rank"
-RESIDUAL = "    sum += __bfloat162float(call.residual[row + i]);\n"
+KILLED = "a rank killed during the calls"
+OUT = (
+    "    call.out[row + i] = __float2bfloat16_rn(sums[i] * scale *"
+    " __bfloat162float(call.weight[i]));"
+)
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,9 @@ FAULTS = (
         (("number % 2;", "0;"),),
     ),
     PlantedFault(
-        "each rank adds its own row first: other bits on every rank",
+        "one rank rounds another way: other bits than its peers hold",
         "baseline.cu",
-        (
-            (RESIDUAL, ""),
-            (SUM, SUM.replace("0.0f", "__bfloat162float(call.residual[row + i])")),
-            (OWN_ROW, "call.inputs[(call.rank + rank) % call.ranks]"),
-        ),
+        ((OUT, f"{OUT.replace('_rn', '_rz')}\n    if (call.rank != 0) {OUT.strip()}"),),
     ),
     PlantedFault(
         "the rank's own input overwritten",
@@ -87,26 +83,31 @@ FAULTS = (
 )
 
 
-def tried(task: RanksTask, asked: Asked, tell: Tell) -> Iterator[tuple[str, RanksEvaluation, bool]]:
+def tried(
+    task: RanksTask, asked: Asked, only: str, tell: Tell
+) -> Iterator[tuple[str, RanksEvaluation, bool]]:
     """Judges every planted fault, then the baseline while one rank is killed.
 
     Args:
         task: The contract; its limit of time ends what hangs.
         asked: How each is judged.
+        only: Faults whose names contain this are tried.
         tell: Called with what is being done.
 
     Yields:
         A fault's name, its evaluation, and whether that found it.
     """
     for fault in FAULTS:
-        found = evaluate(task, fault.source(task), asked, tell, lambda group: None)
-        yield fault.name, found, found.outcome in fault.outcomes
-    found = evaluate(task, task.task.baseline, asked, tell, _kill_last)
-    yield "a rank killed during the calls", found, found.outcome == "crashed"
+        if only in fault.name:
+            found = evaluate(task, fault.source(task), asked, tell, lambda group: None)
+            yield fault.name, found, found.outcome in fault.outcomes
+    if only in KILLED:
+        found = evaluate(task, task.task.baseline, asked, tell, _kill_last)
+        yield KILLED, found, found.outcome == "crashed"
 
 
 def _kill_last(group: Group) -> None:
-    os.kill(group.process_ids[-1], signal.SIGKILL)
+    group.processes[-1].kill()
 
 
 def undetected(found: Sequence[tuple[str, RanksEvaluation, bool]]) -> list[str]:

@@ -107,12 +107,13 @@ class Group:
                 start_new_session=True,
             )
             self._members.append(_Member(request.rank, process, errors))
-            self._tell(self._members[-1], request.model_dump_json())
+        for member, request in zip(self._members, requests, strict=True):
+            self._tell(member, request.model_dump_json())
 
     @property
-    def process_ids(self) -> list[int]:
-        """Process ids by rank."""
-        return [member.process.pid for member in self._members]
+    def processes(self) -> list[subprocess.Popen[str]]:
+        """The processes by rank."""
+        return [member.process for member in self._members]
 
     def run(
         self, seen: Callable[[int, Message], None] = lambda rank, message: None

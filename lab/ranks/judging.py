@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,7 @@ from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from lab.ranks.contract import RanksTask
 from lab.ranks.group import Ended, Group, group_of
+from lab.ranks.interruptions import interrupted
 from lab.ranks.messages import Burst, RankRequest, Samples, Side
 from lab.ranks.plans import Planned, planned
 
@@ -198,13 +200,16 @@ def _checked(
         for rank in range(asked.ranks)
     ]
     first = [True]
+    with group_of(requests, task.contract.timeout_s) as group, ExitStack() as until_end:
 
-    def seen(rank: int, message: object) -> None:
-        if first and isinstance(message, Burst):
-            first.clear()
-            after_start(group)
+        def seen(rank: int, message: object) -> None:
+            if first and isinstance(message, Burst):
+                first.clear()
+                after_start(group)
+                if asked.device.kind == "virtual":
+                    stops = asked.seed.of("stops").random()
+                    until_end.enter_context(interrupted(group.processes, stops))
 
-    with group_of(requests, task.contract.timeout_s) as group:
         ended = group.run(seen)
         bursts = group.results(Burst)
     if ended is not None:
@@ -214,12 +219,12 @@ def _checked(
         if wrong := next((burst.wrong for burst in reported if burst.wrong), ""):
             return "wrong", f"rank {rank}: {wrong}"
     sums = [[total for burst in reported for total in burst.checksums] for reported in bursts]
-    if (call := _unlike(sums)) is not None:
+    if (call := unlike(sums)) is not None:
         return "wrong", f"call {call}: the ranks hold different bits of what they must hold alike"
     return None
 
 
-def _unlike(sums: Sequence[Sequence[int]]) -> int | None:
+def unlike(sums: Sequence[Sequence[int]]) -> int | None:
     """The first call after which not all ranks held the same."""
     calls = zip(*sums, strict=True)
     return next((number for number, held in enumerate(calls) if len(set(held)) > 1), None)
@@ -284,7 +289,7 @@ def timed(task: RanksTask, source: str, asked: Asked) -> tuple[RanksTime, ...] |
         _require_machine(ended)
         return ended
     return tuple(
-        _time(case, weights[case.key], [by_rank[number].us for by_rank in samples])
+        slowest_time(case, weights[case.key], [by_rank[number].us for by_rank in samples])
         for number, case in enumerate(cases)
     )
 
@@ -303,7 +308,9 @@ def _norm(cases: Sequence[Case], asked: Asked) -> Side:
     return _side(NORM, build, plans)
 
 
-def _time(case: Case, weight: float, by_rank: Sequence[dict[str, tuple[float, ...]]]) -> RanksTime:
+def slowest_time(
+    case: Case, weight: float, by_rank: Sequence[dict[str, tuple[float, ...]]]
+) -> RanksTime:
     """The slowest rank's time of each sample; a round's two samples of a side are one."""
     slowest = {
         name: np.max([us[name] for us in by_rank], axis=0).reshape(-1, 2).mean(axis=1)
@@ -319,6 +326,3 @@ def _time(case: Case, weight: float, by_rank: Sequence[dict[str, tuple[float, ..
     rival = against(RIVAL) if RIVAL in slowest else None
     us = float(np.median(mine))
     return RanksTime(case=case, weight=weight, us=us, baseline=against(BASELINE), rival=rival)
-
-
-__all__ = ["Asked", "RanksEvaluation", "devices", "evaluate"]

@@ -169,7 +169,7 @@ class Checking:
             if bool(bad.any()):
                 at = tuple(int(i) for i in bad.nonzero()[0])
                 return (
-                    f"{one.case.label}: {arg.name}{list(at)} is {float(got[at]):.6g} instead of"
+                    f"{_label(one.case)}: {arg.name}{list(at)} is {float(got[at]):.6g} instead of"
                     f" {float(want[at]):.6g}; {int(bad.sum()):,} of {bad.numel():,} are wrong"
                 )
         return ""
@@ -177,11 +177,11 @@ class Checking:
     def _disturbed(self, last: _Call) -> str:
         """What a kernel wrote that it may only read; "" where there is nothing."""
         if name := self._shared.broken_guard():
-            return f"{last.case.label}: bytes behind {name} were written"
+            return f"{_label(last.case)}: bytes behind {name} were written"
         name = self._task.shared.arg.name
         mine = last.inputs[name][self._asked.rank].flatten().view(torch.uint8)
         if not torch.equal(self._own[: len(mine)], mine):
-            return f"{last.case.label}: {name} was written, which kernels may only read"
+            return f"{_label(last.case)}: {name} was written, which kernels may only read"
         return ""
 
     def _checksum(self, one: _Call) -> int:
@@ -194,4 +194,7 @@ class Checking:
         return total % 2**53
 
 
-__all__ = ["RANK", "Checking", "Rank", "Shared"]
+def _label(case: Case) -> str:
+    """The case as all ranks have it."""
+    scalars = {name: value for name, value in case.scalars.items() if name != RANK}
+    return case.model_copy(update={"scalars": scalars}).label

@@ -72,7 +72,8 @@ class CudaRank:
 
     def pause(self, us: float) -> None:
         """Delays what follows on the stream."""
-        torch.cuda._sleep(int(us * CYCLES_PER_US))  # type: ignore[no-untyped-call]
+        sleep: Any = torch.cuda._sleep
+        sleep(int(us * CYCLES_PER_US))
 
     def finish(self) -> None:
         """Waits for the stream. Raises torch's RuntimeError for a kernel's fault."""

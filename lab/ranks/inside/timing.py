@@ -99,7 +99,8 @@ class Timing:
 
     def _sample(self, meet: torch.cuda.CUDAGraph, graph: torch.cuda.CUDAGraph) -> float:
         """Microseconds a call, from when the ranks have met."""
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        event: Any = torch.cuda.Event
+        start, end = (event(enable_timing=True) for _ in range(2))
         self._rank.pause(PAUSE_US)
         meet.replay()
         start.record()
