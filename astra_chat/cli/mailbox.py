@@ -16,7 +16,7 @@ from astra_chat.display.notes import note
 if TYPE_CHECKING:
     from astra_chat.mailbox.questions import Question
 
-LIST_SCHEMA, QUESTION_SCHEMA = "astra-chat/questions/1", "astra-chat/question/1"
+LIST_SCHEMA = "astra-chat/questions/1"
 ANSWER_SCHEMA = "astra-chat/answer/1"
 
 app = typer.Typer(help="Answer the questions that runs put into a mailbox.", no_args_is_help=True)
