@@ -19,6 +19,11 @@ PROMPT = (
     " them and keeps the best. The values that you write are the starting point."
 )
 """What the coder is told where a run tunes."""
+TRITON_PROMPT = (
+    "In a Triton file, mark an integer of the launcher or a `tl.constexpr(...)`, as in"
+    " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each point is"
+    " compiled again: mark few."
+)
 PLAN_PROMPT = (
     "The coder may mark constants, such as threads per block, with other values to try. The "
     "executor tries all combinations (or, if there are more than {points}, a sample that includes "

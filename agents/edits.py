@@ -40,7 +40,7 @@ def _span(edit: Edit, source: str) -> tuple[int, int, str]:
             f"the text to find, {_shown(edit.find)}, must occur once in the source to change, but "
             f"it occurs {len(found)} times: {hint}"
         )
-    return *found[0], without_numbers(edit.replace)
+    return *found[0], without_numbers(edit.replace, source)
 
 
 def _shown(text: str) -> str:

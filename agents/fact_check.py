@@ -96,7 +96,7 @@ def _of_anchor(anchor: str, source: str) -> list[str]:
     """What is wrong with an anchor: lines that the source does not have, ignoring whitespace."""
     by_text = {_normalized(line): number for number, line in enumerate(source.splitlines(), 1)}
     text = _normalized(source)
-    copied = without_numbers(anchor).splitlines()
+    copied = without_numbers(anchor, source).splitlines()
     lines = [line for line in map(_normalized, copied) if line]
     missing = [line for line in lines if line not in text]
     if not lines:

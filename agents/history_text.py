@@ -10,6 +10,7 @@ from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.agents.standing import Standing, standings
 from astra_chat.agents.turns import Plan
 from astra_chat.tools.descriptions import describe, number, predicted_text, ratio_text, verdict
+from astra_chat.tools.language import written_in
 from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.comparison import ESTIMATES
 from astra_chat.tools.types import Basis
@@ -45,7 +46,8 @@ def _result(attempt: Attempt, standing: Standing | None) -> str:
     result = ""
     if standing:
         timed = standing.timed
-        result = f"{attempt.kernel.candidate} {ratio_text(timed.ratio)} ({standing.text})"
+        result = f"{attempt.kernel.candidate}{written_in(attempt.kernel.source)}"
+        result += f" {ratio_text(timed.ratio)} ({standing.text})"
     elif attempt.evaluation:
         result = f"{attempt.speaker}: {verdict(attempt.evaluation.outcome)}"
     elif attempt.build:

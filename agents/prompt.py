@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, without_effect
+from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, TRITON_PROMPT, without_effect
 from astra_chat.agents.evaluations import profile_of
 from astra_chat.agents.history_text import plan_in_short, plan_text, prediction_line, round_lines
 from astra_chat.agents.memory_cards import matching
@@ -105,7 +105,7 @@ def _basis(state: RunState) -> Basis | None:
 
 
 def _contract(context: ChatContext, state: RunState) -> Section:
-    return Section("The launcher to export", launcher_text(context.task))
+    return Section("The launcher to export", launcher_text(context.task, state.limits.languages))
 
 
 def _inputs(context: ChatContext, state: RunState) -> Section | None:
@@ -226,7 +226,8 @@ def _plan(context: ChatContext, state: RunState) -> Section | None:
 def _open_constants(context: ChatContext, state: RunState) -> Section | None:
     if not state.limits.tune:
         return None
-    text = " ".join(filter(None, (PROMPT, without_effect(state))))
+    triton = TRITON_PROMPT if "triton" in state.limits.languages else ""
+    text = " ".join(filter(None, (PROMPT, triton, without_effect(state))))
     return Section("Constants that you leave open", text)
 
 

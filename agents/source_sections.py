@@ -10,6 +10,7 @@ from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import RoleName
 from astra_chat.tools.descriptions import describe_build, describe_evaluation, speed
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.language import written_in
 from astra_chat.tools.report.results_text import launched
 from astra_chat.tools.text import report
 from astra_chat.tools.types import Refused, Timed
@@ -104,7 +105,8 @@ def _parent_title(state: RunState) -> str:
     is_best = best is not None and best[0].candidate == parent.candidate
     name = "the best candidate so far" if is_best else "a candidate"
     speedup = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
-    return f"The source to change: {name}, {parent.candidate}{speedup}"
+    language = written_in(state.sources[parent.candidate])
+    return f"The source to change: {name}, {parent.candidate}{language}{speedup}"
 
 
 def _running(source: str, evaluation: Evaluation | None) -> str:

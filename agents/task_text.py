@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.new.callable import other_functions
 from astra_chat.tools.task.contract_text import (
     argument_text,
@@ -21,6 +22,7 @@ from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
+from astra_chat.tools.triton.launcher import launcher_head
 from astra_chat.tools.types import Basis, Device
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import SPECS
@@ -47,10 +49,12 @@ def task_text(task: Task, device: str) -> str:
     )
 
 
-def launcher_text(task: Task) -> str:
-    """The prototype of the launcher to export; of a task with a [binding] the function that it is
-    made from."""
+def launcher_text(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> str:
+    """The prototype of the launcher to export, and the head of a Triton launcher where the run
+    takes Triton; of a task with a [binding] the function that it is made from."""
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
+    if "triton" in languages:
+        text += f"\nIn a Triton file:\n{fenced(launcher_head(task), 'python')}"
     if task.binding is None:
         return text
     kept = (

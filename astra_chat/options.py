@@ -219,6 +219,15 @@ class RunArguments(TypedDict, total=False):
             setting=True,
         ),
     ]
+    languages: Annotated[
+        str | None,
+        Option(
+            "cuda",
+            "Languages that the coder may write kernels in: {default} (default), cuda,triton or"
+            " triton.",
+            setting=True,
+        ),
+    ]
     seed: Annotated[
         str | None,
         Option(

@@ -65,6 +65,7 @@ class CampaignFile(Value):
     cases: Literal["demo", "bench"] | None = None
     mutants: int | None = None
     tune: int | None = None
+    languages: OneLine | None = None
     patience: int | None = None
     stop_at: float | None = None
     seed: str | None = None
@@ -83,8 +84,9 @@ class CampaignFile(Value):
     @property
     def shared(self) -> dict[str, Any]:
         """Options of `run` that all runs have in common."""
-        names = ("base_url", "rounds", "cases", "mutants", "tune", "patience", "stop_at", "judge")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        names = ("base_url", "rounds", "cases", "mutants", "tune", "languages", "patience")
+        each = ((name, getattr(self, name)) for name in (*names, "stop_at", "judge"))
+        return {name: value for name, value in each if value is not None}
 
 
 def read_campaign(path: Path) -> CampaignFile:

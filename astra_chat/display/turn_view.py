@@ -36,6 +36,7 @@ from astra_chat.tools.descriptions import (
     speed,
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
+from astra_chat.tools.language import written_in
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import NOT_PROFILED, Profile, Timed, candidate_id
@@ -130,7 +131,8 @@ def _kernel_lines(
         shown = [line for line in shown if line.startswith("+")][:MAX_CHANGES]
     if kernel.edits:
         counts += f", given as {counted(kernel.edits, 'edit')}"
-    lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
+    name = f"{kernel.candidate}{written_in(kernel.source)}"
+    lines = [Text(kernel.words), Text(f"candidate {name}: {counts}", "dim")]
     for line in shown:
         text = Text(f"  {line}", "green" if line.startswith("+") else "red")
         text.truncate(width - 2, overflow="ellipsis")

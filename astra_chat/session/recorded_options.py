@@ -137,6 +137,8 @@ def command_line(given: RunOptions, session: SessionOptions, go_on: Sequence[str
     task = [] if session.task is None else [str(session.task)]
     words = ["astra-chat", "run", *task, *go_on]
     both = {**_given(given), **_given(session)}
+    if "languages" in both:
+        both["languages"] = ",".join(both["languages"])
     if "place" in both:  # both are said by --judge
         both["judge"] = both.pop("place")
     for name, value in both.items():

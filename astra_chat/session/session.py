@@ -41,8 +41,8 @@ from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.task.tiers import baseline_source
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
     Chosen,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from astra_chat.tools.evaluation import CaseLaunches, Evidence
+from astra_chat.tools.language import suffix_of
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.types import MeasuredTime, Timed, sha256_of
@@ -50,10 +51,15 @@ def _signature(bundle: Bundle, key: bytes | None) -> Iterator[Claim]:
     yield claim(SIGNED, bundle.path.name, not why, why)
 
 
+def source_file(candidate: str, source: str) -> str:
+    """Returns the member of a bundle that holds a candidate's source."""
+    return f"sources/{candidate}{suffix_of(source)}"
+
+
 def _sources(bundle: Bundle, run: Run) -> Iterator[Claim]:
     for name, source in run.state.sources.items():
-        packed = bundle.members.get(f"sources/{name}.cu")
-        where = f"sources/{name}.cu"
+        where = source_file(name, source)
+        packed = bundle.members.get(where)
         if packed is None:
             yield unchecked(SOURCES, where, "not in the bundle")
         else:

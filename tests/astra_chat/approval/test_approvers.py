@@ -301,7 +301,7 @@ def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
 def test_the_question_says_what_it_is_about_and_explains() -> None:
     for gate, question_mark, meaning in (
         ("run", "run it? ", "its code runs on this machine"),
-        ("accept", "accept it as the best? ", "best.cu contains it"),
+        ("accept", "accept it as the best? ", "best.cu (best.py) contains it"),
     ):
         out = io.StringIO()
         asked = replace(asked_now(), gate=gate)
