@@ -21,7 +21,7 @@ import torch
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, ModuleReport, ModuleRequest
 from astra_chat.tools.runners.arguments import limit_files_and_cores
 from astra_chat.tools.runners.cuda import opened
-from astra_chat.tools.runners.cuda_plans import Enqueue, Kernels, status_of
+from astra_chat.tools.runners.cuda_plans import Enqueue, Kernels
 from astra_chat.tools.runners.cuda_poison import Poison
 from astra_chat.tools.runners.cuda_state import ModuleVariables
 from astra_chat.tools.runners.cuda_timing import Replay, Side, TimedCall
@@ -72,8 +72,10 @@ def main() -> None:
     side = Side(kernels, ModuleVariables(kernels.variables))
     for index, call in enumerate(request.calls):
         for name, way in ways[index]:
-            torch.cuda.empty_cache()
-            found = _timed(task, function, call, side, request, dirt, name, way)
+            try:
+                found = _timed(task, function, call, side, request, dirt, name, way)
+            except RuntimeError as error:  # a CUDA error may stay: then it is each later way's
+                found = ModuleReport(way=name, not_run=why(error))
             reporter.send("way", **found.model_copy(update={"index": index}).sent())
             if found.report and (found.report.status or found.report.changed):
                 return
@@ -116,12 +118,8 @@ def _timed(
         return ModuleReport(way=name, not_run=str(way))
     after = ModuleReport(way=name).beside(call.after)
     own = call.model_copy(update={"after": after, "baseline_plan": call.plan})
-    try:
-        timed = _BesideModule(task, function, way, own, side, request, dirt)
-        report = timed.run()
-    except RuntimeError as error:
-        # A CUDA error that stays is the candidate's or the module's: the judge says which launch.
-        return ModuleReport(way=name, not_run=f"{why(error)} (CUDA error {status_of(error)})")
+    torch.cuda.empty_cache()
+    report = _BesideModule(task, function, way, own, side, request, dirt).run()
     if changed := side.state.changed():
         report = CaseReport(changed=changed[0])
     return ModuleReport(way=name, report=report)

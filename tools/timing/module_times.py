@@ -68,7 +68,7 @@ class ModuleTime(Value):
     times: PairTimes | None = None
     """Medians; None: it was not run."""
     compilations_us: tuple[float, ...] = ()
-    """Of torch.compile: times of each compilation that ran, in order."""
+    """Times of each compilation of torch.compile that ran, in order."""
     note: str = ""
     not_run: str = ""
     """Why there is no time."""

@@ -10,53 +10,12 @@ import torch
 
 from astra_chat.tools.runners import module_calls as calls
 from astra_chat.tools.task.folder import Task, find_task, load_task
-from lab.module_problems import PROBLEMS
+from tests.tools.runners.small_module import small_mlp
 
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    """The contract of a small two-layer MLP, whose task's file is the problem's."""
-    folder = tmp_path_factory.mktemp("mlp")
-    small = PROBLEMS["mlp"].text.replace("256, 1024, 4096", "6, 16, 24")
-    (folder / "problem.py").write_text(small)
-    shapes = {
-        "x": '"rows", "16"',
-        "up_weight": '"24", "16"',
-        "up_bias": '"24"',
-        "down_weight": '"16", "24"',
-        "down_bias": '"16"',
-    }
-    args = [
-        f'{{ name = "{name}", dtype = "float32", shape = [{shape}], access = "read",'
-        f" range = [-1.0, 1.0]{', weight = true' if name != 'x' else ''} }},"
-        for name, shape in shapes.items()
-    ]
-    contract = f"""
-schema = 2
-name = "mlp"
-summary = "x"
-entry = "mlp"
-reference = "problem:Model"
-flops = "rows"
-flags = []
-args = [
-{"".join(args)}
-{{ name = "out", dtype = "float32", shape = ["rows", "16"], access = "write" }},
-]
-check = [{{ rows = 6 }}]
-bench = [{{ rows = 6, weight = 1 }}]
-demo = [{{ rows = 6 }}]
-[dims.rows]
-min = 1
-max = 8
-[tolerance]
-float32 = {{ rtol = 1e-5, atol = 1e-5 }}
-[provenance]
-baseline = "none"
-"""
-    (folder / "task.toml").write_text(contract)
-    (folder / "baseline.cu").write_text("")
-    return load_task(folder)
+    return load_task(small_mlp(tmp_path_factory.mktemp("mlp")))
 
 
 def test_eager_reads_the_given_weights_and_inputs(task: Task) -> None:
