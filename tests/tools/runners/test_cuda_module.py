@@ -31,8 +31,6 @@ def test_all_baselines_are_timed(name: str, tmp_path: Path) -> None:
     assert isinstance(found, BesideModule), found
     assert [one.not_run for one in found.times] == [""] * 4
     assert [len(one.compilations_us) for one in found.times] == [0, 0, 2, 2]
-    eager, graph, *_ = (one.times for one in found.times)
-    assert eager and graph and graph.us < 1.05 * eager.us, "a graph saves the host's work"
 
 
 def test_wrong_results_of_timed_launches_are_seen(tmp_path: Path) -> None:
