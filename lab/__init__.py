@@ -19,6 +19,7 @@ planted_faults      the faults: kernels wrong in one region of the legal domain
 same_machine_code   kernels built the judge's two ways: the same machine code
 engine_rates        tokens a second of SGLang's engine with and without winners
 gate_rates          how often a gate is wrong: false alarms, losses missed
+module_problems     PyTorch modules of our own as tasks, beside PyTorch on a GPU
 counters_beside_ncu CUPTI's counters beside Nsight Compute's
 between_evaluations how far one kernel's ratios differ from one evaluation to the next
 

@@ -11,7 +11,7 @@ import ast
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def module_task(name: str, path: Path, op: str | None = None) -> ModuleTask:
     dims = list(contract["dims"])
     taken = {*reads, *results, *dims}
     entry = name if name not in taken else f"{name}_launcher"
-    notes: list[str] = []
+    notes = list(_fixed(contract["inputs"]))
     try:
         kernels = plain_kernels(entry, contract["nodes"], reads, results, dims)
     except NoPlainKernel as error:
@@ -74,6 +74,14 @@ def module_task(name: str, path: Path, op: str | None = None) -> ModuleTask:
     return ModuleTask(
         {"task.toml": toml, "baseline.cu": kernels.text, f"{FILE}.py": text}, tuple(notes)
     )
+
+
+def _fixed(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Sizes of inputs that no case varies."""
+    for name, arg in inputs.items():
+        if numbers := [extent for extent in arg["shape"] if extent.isdecimal()]:
+            some = ", ".join(dict.fromkeys(numbers))
+            yield f"{name}: the module allows one value for the size {some}, so no case varies it"
 
 
 def _free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:

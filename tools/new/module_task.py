@@ -19,8 +19,8 @@ FLAGS = ["-O3", "-std=c++17"]
 SPEED = """\
 # Candidates are timed beside baseline.cu (measured on a GPU, estimated on the virtual one). Those
 # are plain kernels that Astra wrote from the module's operators, not those that PyTorch runs: no
-# verdict here compares with eager or torch.compile. Compare the winner with both, each replayed as
-# a CUDA graph, on a GPU."""
+# verdict here compares with PyTorch. On a GPU, `astra-chat torch` times a candidate beside eager
+# and torch.compile, each replayed as a CUDA graph too."""
 ITEMS: dict[str, int] = {str(name): size for name, size in ITEM_BYTES.items()}
 
 
