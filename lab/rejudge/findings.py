@@ -28,7 +28,10 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
         "not computed",
         "it returns an object that can compute later, no plain tensor",
     ),
-    "wrong_when_timed": ("not computed", "results of timed calls are wrong, those before were not"),
+    "wrong_when_timed": (
+        "not computed",
+        "results of timed calls are wrong, those before were not",
+    ),
     "returns_input": ("not computed", "its wrong result is the input's own memory"),
     "patches": ("tampering", "it replaces functions of torch or of the timers"),
     "changes_weights": ("tampering", "it changes its weights while it is called"),
@@ -43,9 +46,15 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
         "no kernel",
         "it has code, but runs all of the module's operators, too",
     ),
-    "imprecise": ("mistake", "as precise as KernelBench asks, not as the module's dtype is"),
+    "imprecise": (
+        "mistake",
+        "as precise as KernelBench asks, not as the module's dtype is",
+    ),
     "detects_input": ("mistake", "other values of the same shape take another path"),
-    "fails_on_other_values": ("mistake", "it raises an error on other values of the same shape"),
+    "fails_on_other_values": (
+        "mistake",
+        "it raises an error on other values of the same shape",
+    ),
     "output_overwritten": ("mistake", "a call overwrites the result of the one before"),
     "shares_input_memory": (
         "mistake",
@@ -56,9 +65,18 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
         "it reads its weights when it is built: those loaded later are not seen",
     ),
     "stale_graph": ("mistake", "its replayed CUDA graph does not see new values"),
-    "refuses_other_shapes": ("note", "it raises an error on shapes that the module takes"),
-    "library_on_other_shapes": ("note", "on other shapes it runs the library's operators"),
+    "fails_on_other_shapes": (
+        "note",
+        "it raises an error on shapes that the module takes",
+    ),
+    "library_on_other_shapes": (
+        "note",
+        "on other shapes it runs the library's operators",
+    ),
     "not_captured": ("note", "it cannot be captured into a CUDA graph"),
-    "weights_not_handed": ("note", "its weights have other shapes: compared by a seed alone"),
+    "weights_not_handed": (
+        "note",
+        "its weights have other shapes: compared by a seed alone",
+    ),
     "problem_constant": ("note", "the problem's result hardly depends on its input"),
 }

@@ -6,16 +6,22 @@ import json
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.sandbox.isolation import require_isolation
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, run_limited
+from astra_chat.tools.system.subprocesses import (
+    Cancelled,
+    StepTimeout,
+    Stop,
+    run_limited,
+)
 
 LAB = Path(__file__).resolve().parents[1]
+AFTER_S = 60.0
 ENDED = "ended"
 """The file that ends the wait of our process (inside/handover.py)."""
 
@@ -56,19 +62,12 @@ def judge(problem: str, candidate: str, how: Judging) -> dict[str, Any]:
 def _judged(folders: dict[str, Path], how: Judging) -> dict[str, Any]:
     exchange, answer = folders["exchange"], folders["ours"] / "answer.json"
     request = folders["ours"] / "request.json"
-    request.write_text(
-        json.dumps(
-            {
-                "problem": str(folders["files"] / "problem.py"),
-                "exchange": str(exchange),
-                "answer": str(answer),
-                "device": how.device,
-                "seed": how.seed,
-                "timing": how.timing,
-                "compile": how.compile,
-            }
-        )
-    )
+    asked = {
+        "problem": folders["files"] / "problem.py",
+        "exchange": exchange,
+        "answer": answer,
+    }
+    request.write_text(json.dumps(asdict(how) | {name: str(path) for name, path in asked.items()}))
     stop = Stop()
     theirs = threading.Thread(target=_candidate, args=(folders, how, stop))
     theirs.start()
@@ -84,7 +83,11 @@ def _judged(folders: dict[str, Path], how: Judging) -> dict[str, Any]:
 
 
 def _candidate(folders: dict[str, Path], how: Judging, stop: Stop) -> None:
-    words = [str(folders["files"] / "candidate.py"), str(folders["exchange"]), how.device]
+    words = [
+        str(folders["files"] / "candidate.py"),
+        str(folders["exchange"]),
+        how.device,
+    ]
     _run("theirs", words, folders, how, stop)
     (folders["exchange"] / ENDED).touch()
 
@@ -96,11 +99,13 @@ def _run(name: str, words: list[str], folders: dict[str, Path], how: Judging, st
         write=(folders[name], folders["exchange"]),
         gpu=how.device.startswith("cuda"),
     )
+    # A candidate that hangs ends first: our process then says so.
+    timeout_s = how.timeout_s + (AFTER_S if name == "ours" else 0.0)
     command = [sys.executable, "-m", f"lab.rejudge.inside.{name}", *words]
     try:
         end = run_limited(
-            command, timeout_s=how.timeout_s, cwd=folders[name], stop=stop, sandbox=sandbox
+            command, timeout_s=timeout_s, cwd=folders[name], stop=stop, sandbox=sandbox
         )
     except (StepTimeout, StepMemory, Cancelled) as error:
-        return f"{type(error).__name__} after {how.timeout_s:.0f} s at most"
+        return f"{type(error).__name__} after {timeout_s:.0f} s at most"
     return end.output.strip().rpartition("\n")[2] or f"exit status {end.returncode}"

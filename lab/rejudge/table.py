@@ -77,7 +77,16 @@ def _lines(rows: Sequence[Mapping[str, Any]], how: Judging) -> Iterator[str]:
     yield "; ".join(f"{count} {name}" for name, count in counts.most_common()) + "."
     yield ""
     grades = ("set", "values", "shapes", "weights")
-    heads = ["pair", "outcome", "own kernel", "builds", *grades, *OVER, "its claim", "reason"]
+    heads = [
+        "pair",
+        "outcome",
+        "own kernel",
+        "builds",
+        *grades,
+        *OVER,
+        "its claim",
+        "reason",
+    ]
     yield table_row(*heads)
     yield table_row(*["---"] * len(heads))
     for one in rows:

@@ -53,7 +53,7 @@ class ExactCall:
             return "wrong", f"its results are {shapes[0]}, the module's {shapes[1]}"[:200]
         worst: tuple[Grade, str] = "right", ""
         for one, exact, own in zip(got, self.exact, self.own, strict=True):
-            grade, why = _grade(one, exact.cpu(), own.cpu())
+            grade, why = _grade(one.cpu(), exact.cpu(), own.cpu())
             if ("right", "imprecise", "wrong").index(grade) > (worst[0] == "imprecise"):
                 worst = grade, why
         return worst
@@ -174,7 +174,10 @@ def other_values(inputs: Values, seed: int) -> Iterator[tuple[str, list[Any]]]:
     if signed:
         kinds |= {"shifted by 3": lambda v: v + 3, "negative": lambda v: -v.abs()}
     for name, made in kinds.items():
-        yield name, [made(v) if torch.is_tensor(v) and v.is_floating_point() else v for v in inputs]
+        yield (
+            name,
+            [made(v) if torch.is_tensor(v) and v.is_floating_point() else v for v in inputs],
+        )
 
 
 def other_shapes(inputs: Values) -> Iterator[tuple[str, list[Any]]]:

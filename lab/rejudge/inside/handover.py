@@ -5,6 +5,7 @@ Answers are read without unpickling objects. A file is complete once it has its 
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ class Handover:
     """One end of the exchange in a folder that both processes write to."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._count = folder, 0
+        self._folder, self._count, self._parent = folder, 0, os.getppid()
 
     def ask(self, **asked: Any) -> dict[str, Any]:
         """Returns the candidate's answer. Raises CandidateEnded."""
@@ -52,7 +53,7 @@ class Handover:
     def _get(self, kind: str) -> Any:
         path = self._folder / f"{self._count}.{kind}"
         while not path.exists():
-            if (self._folder / ENDED).exists():
+            if (self._folder / ENDED).exists() or os.getppid() != self._parent:
                 raise CandidateEnded("its process ended")
             time.sleep(POLL_S)
         try:

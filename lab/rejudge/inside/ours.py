@@ -45,15 +45,27 @@ class Questions:
         """Whether the last result lay in an input's memory."""
         self.found: dict[str, Any] = {"findings": [], "grades": {}, "times_us": {}}
         self.found |= {"kernels": [], "notes": []}
+        self._first = [self._problem.inputs(self._drawn()) for _ in range(2)]
+        self._rights = [self._problem.called(self._model, one) for one in self._first]
+        if self._rights[0].grade(self._problem.called(self._model, self._first[0]).own)[1]:
+            raise ValueError("its module gives other results at each call")
 
     def all(self) -> dict[str, Any]:
-        """Asks everything. Raises what the problem's own module raises."""
+        """Asks everything."""
         try:
             if self._built() and self._set():
-                for step in (self._values, self._weights, self._shapes, self._times, self._end):
+                for step in (
+                    self._values,
+                    self._weights,
+                    self._shapes,
+                    self._times,
+                    self._end,
+                ):
                     step()
         except CandidateEnded as error:
             self._add("ended", str(error))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            self._add("ended", f"an answer is malformed: {error!r}"[:200])
         return self.found
 
     def _drawn(self) -> int:
@@ -115,34 +127,31 @@ class Questions:
 
     def _set(self) -> bool:
         """The set's own distribution: other values at one address, the same at another."""
-        first, second = (self._problem.inputs(self._drawn()) for _ in range(2))
-        rights = [self._problem.called(self._model, one) for one in (first, second)]
-        if rights[0].grade([o.cpu() for o in self._problem.called(self._model, first).own])[1]:
-            raise ValueError("its module gives other results at each call")
         answers: list[Answer] = []
-        for inputs, right, slot in ((first, rights[0], 0), (second, rights[1], 0)):
-            answer = self._call(inputs, slot, watch=bool(answers))
+        for inputs, right in zip(self._first, self._rights, strict=True):
+            answer = self._call(inputs, 0, watch=bool(answers))
             if "failed" in answer:
                 self._add("fails", answer["failed"])
-                self.found["grades"]["set"] = "wrong"
+                self._note("set", "wrong")
                 return False
             answers.append(answer)
             grade, why = self._graded(answer, right, inputs)
             self._note("set", grade)
             if grade == "wrong":
                 self._add("wrong", why)
-        constant = rights[1].grade([one.cpu() for one in rights[0].own])[0] == "right"
-        same = not exact.differ(answers[1]["out"], answers[0]["out"])
-        if constant:
+        self._fresh, right = answers[1], self._rights[1]
+        if right.grade(self._rights[0].own)[0] == "right":
             self._add("problem_constant")
-        elif same and not self._has("late_work"):
-            was_right = rights[0].grade(answers[0]["out"])[0] == "right"
-            self._add("cached_by_address" if was_right else "constant_output")
-        self._fresh, self._fresh_right = answers[1], rights[1]
-        self._again(second, rights[1], constant)
+        elif exact.differ(answers[1]["out"], answers[0]["out"]) or self._has("late_work"):
+            pass
+        elif self._rights[0].grade(answers[0]["out"])[0] == "right":
+            self._add("cached_by_address")
+        else:
+            self._add("constant_output")
+        self._again(self._first[1], right)
         return True
 
-    def _again(self, inputs: Sequence[Any], right: ExactCall, constant: bool) -> None:
+    def _again(self, inputs: Sequence[Any], right: ExactCall) -> None:
         """Calls with the same values elsewhere, then with others of like sums and ends."""
         answer = self._call(inputs, 1, watch=True)
         if "failed" in answer:
@@ -151,13 +160,14 @@ class Questions:
             self._add("wrong_at_other_address")
         ran = "kernels" if self._fresh["kernels"] else "ops"
         if lacking := sorted(set(self._fresh[ran]) - set(answer[ran])):
-            self._add("cached_by_content", f"the second time without {', '.join(lacking)[:120]}")
+            self._add(
+                "cached_by_content",
+                f"the second time without {', '.join(lacking)[:120]}",
+            )
         like = exact.swapped(inputs)
         expected = self._problem.called(self._model, like)
-        if constant or expected.grade([one.cpu() for one in right.own])[0] == "right":
-            return None
         answer = self._call(like, 1)
-        if "failed" not in answer:
+        if "failed" not in answer and expected.grade(right.own)[0] != "right":
             grade, why = self._graded(answer, expected, like)
             self._note("set", grade)
             if grade == "wrong" and right.grade(answer["out"])[0] == "right":
@@ -166,23 +176,28 @@ class Questions:
                 self._add("wrong", why)
         return None
 
+    def _other(self, kind: str, name: str, values: Sequence[Any], slot: int) -> Answer | None:
+        """A call of another kind; None where the module does not take it, or the candidate."""
+        if not (right := self._expected(self._model, values)):
+            return None
+        answer = self._call(values, slot, watch=True)
+        if "failed" in answer:
+            self._add(f"fails_on_other_{kind}", f"{name}: {answer['failed']}")
+            return None
+        grade, why = self._graded(answer, right, values)
+        self._note(kind, grade)
+        if grade == "wrong":
+            self._add(f"wrong_on_other_{kind}", f"{name}: {why}")
+        return answer
+
     def _values(self) -> None:
-        inputs = self._problem.inputs(self._drawn())
-        kinds = list(exact.other_values(inputs, self._drawn()))
+        kinds = list(exact.other_values(self._problem.inputs(self._drawn()), self._drawn()))
         self._draws.shuffle(kinds)
         usual = families(self._fresh["ops"])
         for name, values in kinds:
-            if right := self._expected(self._model, values):
-                answer = self._call(values, 0, watch=True)
-                if "failed" in answer:
-                    self._add("fails_on_other_values", f"{name}: {answer['failed']}")
-                    continue
-                grade, why = self._graded(answer, right, values)
-                self._note("values", grade)
-                if grade == "wrong":
-                    self._add("wrong_on_other_values", f"{name}: {why}")
-                if other := families(answer["ops"]) ^ usual:
-                    self._add("detects_input", f"{name}: {', '.join(sorted(other))}")
+            answer = self._other("values", name, values, 0)
+            if answer and (other := families(answer["ops"]) ^ usual):
+                self._add("detects_input", f"{name}: {', '.join(sorted(other))}")
 
     def _expected(self, model: torch.nn.Module, inputs: Sequence[Any]) -> ExactCall | None:
         """None where the module does not take such inputs."""
@@ -217,29 +232,17 @@ class Questions:
         if right is None or "failed" in self._make(model, seed):
             return "right", ""
         answer = self._call(inputs, 2)
-        return (
-            ("wrong", answer["failed"])
-            if "failed" in answer
-            else self._graded(answer, right, inputs)
-        )
+        if "failed" in answer:
+            return "wrong", answer["failed"]
+        return self._graded(answer, right, inputs)
 
     def _shapes(self) -> None:
-        inputs, whole = self._problem.inputs(self._drawn()), families(self._fresh_right.operators)
-        tried = (
-            (name, values, right)
-            for name, values in exact.other_shapes(inputs)
-            if (right := self._expected(self._model, values))
-        )
-        for slot, (name, values, right) in enumerate(islice(tried, MOST_SHAPES), 10):
-            answer = self._call(values, slot, watch=True)
-            if "failed" in answer:
-                self._add("refuses_other_shapes", f"{name}: {answer['failed']}")
-                continue
-            grade, why = self._graded(answer, right, values)
-            self._note("shapes", grade)
-            if grade == "wrong":
-                self._add("wrong_on_other_shapes", f"{name}: {why}")
-            if whole <= families(answer["ops"]) and not whole <= families(self._fresh["ops"]):
+        whole = families(self._rights[1].operators)
+        shapes = exact.other_shapes(self._problem.inputs(self._drawn()))
+        tried = (one for one in shapes if self._expected(self._model, one[1]))
+        for slot, (name, values) in enumerate(islice(tried, MOST_SHAPES), 10):
+            answer = self._other("shapes", name, values, slot)
+            if answer and whole <= families(answer["ops"]) - families(self._fresh["ops"]):
                 self._add("library_on_other_shapes", name)
 
     def _times(self) -> None:
@@ -248,13 +251,10 @@ class Questions:
         answer = self._line.ask(do="time", sets=sets, calls=CALLS)
         if "failed" in answer:
             return self._add("wrong_when_timed", answer["failed"])
-        grades = [
-            rights[n].grade(out) for n, out in zip(answer["which"], answer["out"], strict=True)
-        ]
-        if self.found["grades"]["set"] != "wrong" and not self._has("mutates_inputs"):
-            for grade, why in grades:
-                if grade == "wrong":
-                    self._add("wrong_when_timed", why)
+        for number, out in zip(answer["which"], answer["out"], strict=True):
+            grade, why = rights[number].grade(out)
+            if grade == "wrong" and not self._has("wrong") and not self._has("mutates_inputs"):
+                self._add("wrong_when_timed", why)
         if not self._asked["timing"]:
             return None
         self.found["times_us"]["candidate"] = _median(answer["us"])
@@ -300,14 +300,17 @@ class Questions:
             self._add("changes_weights")
         seen, on_gpu = self._fresh["kernels"], self._device.startswith("cuda")
         own = own_kernels(seen) if on_gpu else answer["libraries"]
-        whole, ran = families(self._fresh_right.operators), families(self._fresh["ops"])
+        whole, ran = families(self._rights[1].operators), families(self._fresh["ops"])
         self.found["kernels"] = own
         if on_gpu and not seen:
             self.found["notes"].append("the profiler gave no kernels: their names are unknown")
         elif not own:
             self._add("no_kernel", f"operators: {', '.join(sorted(ran)) or 'none'}")
         elif whole and whole <= ran:
-            self._add("library_does_the_job", f"{', '.join(sorted(whole))} beside {own[0][:60]}")
+            self._add(
+                "library_does_the_job",
+                f"{', '.join(sorted(whole))} beside {own[0][:60]}",
+            )
         return None
 
 

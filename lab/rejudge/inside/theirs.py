@@ -31,7 +31,13 @@ KEPT = 6
 """Results of timed calls that are compared."""
 SUFFIXES = {"TORCH_EXTENSIONS_DIR": "ext", "TRITON_CACHE_DIR": "triton", "HOME": "home"}
 SUFFIXES |= {"TORCHINDUCTOR_CACHE_DIR": "inductor", "HELION_CACHE_DIR": "helion"}
-WATCHED: tuple[Any, ...] = (torch, torch.cuda, torch.Tensor, torch.nn.functional, torch.nn.Module)
+WATCHED: tuple[Any, ...] = (
+    torch,
+    torch.cuda,
+    torch.Tensor,
+    torch.nn.functional,
+    torch.nn.Module,
+)
 WATCHED += (torch.cuda.Event, torch.cuda.Stream, time, random, Handover, timed)
 
 
@@ -143,9 +149,16 @@ class LoadedCandidate:
 
         with torch.no_grad():
             us = timed.times_us(
-                lambda n: self._model(*sets[n % len(sets)]), asked["calls"], self._device, keep
+                lambda n: self._model(*sets[n % len(sets)]),
+                asked["calls"],
+                self._device,
+                keep,
             )
-        return {"us": us, "which": which, "out": [[o.cpu() for o in one] for one in results]}
+        return {
+            "us": us,
+            "which": which,
+            "out": [[o.cpu() for o in one] for one in results],
+        }
 
     def graph(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The call as a CUDA graph, replayed with other values in its inputs."""
@@ -168,7 +181,11 @@ class LoadedCandidate:
         own = sorted(p for p in maps if p.startswith(os.environ["TMPDIR"]) and ".so" in p)
         state = self._model.state_dict() if hasattr(self._model, "state_dict") else {}
         weights = [value.cpu() for value in state.values()]
-        return {"patched": patched, "libraries": [Path(p).name for p in own], "weights": weights}
+        return {
+            "patched": patched,
+            "libraries": [Path(p).name for p in own],
+            "weights": weights,
+        }
 
 
 def _results(returned: Any) -> list[torch.Tensor]:

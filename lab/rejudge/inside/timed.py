@@ -14,7 +14,10 @@ WARM_UP = 3
 
 
 def times_us(
-    call: Callable[[int], Any], calls: int, device: str, after: Callable[[int, Any], None]
+    call: Callable[[int], Any],
+    calls: int,
+    device: str,
+    after: Callable[[int, Any], None],
 ) -> list[float]:
     """Returns microseconds of each call. `call` gets its number; `after`, outside of the time, what
     it returned. Events are on the current stream: work elsewhere is a finding of its own."""
