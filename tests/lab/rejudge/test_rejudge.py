@@ -42,6 +42,8 @@ def test_there_are_thirty_cheats_of_ten_kinds_and_ten_honest_ones() -> None:
 
 
 @needs_walls
+@pytest.mark.second_tier
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_is_found(name: str) -> None:
     expected, text = CHEATS[name]
@@ -51,6 +53,8 @@ def test_a_cheat_is_found(name: str) -> None:
 
 
 @needs_walls
+@pytest.mark.second_tier
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_candidate_is_not_refused(name: str) -> None:
     found = verdict(MATRIX if name == "hybrid" else PROBLEM, HONEST[name])
