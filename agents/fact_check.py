@@ -71,7 +71,10 @@ def _of_second_parent(name: str, parent: Evaluation | None, state: RunState) -> 
     if named(state.tried, name) is None:
         return [_unknown_parent(name, state)]
     if parent is not None and parent.candidate == name:
-        return [f"second_parent {_shown(name)} is the parent itself: give another or none"]
+        return [
+            f"second_parent {_shown(name)} is the parent itself: name another candidate, or "
+            "leave it empty"
+        ]
     return []
 
 

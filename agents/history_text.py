@@ -70,7 +70,7 @@ def plan_text(plan: Plan, source: str, basis: Basis | None) -> str:
     risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
     return (
         f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
-        f"{anchored}Metric that should change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
+        f"{anchored}Metric expected to change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
     )
 
 
@@ -93,5 +93,5 @@ def _small_gain(plan: Plan, basis: Basis | None) -> str:
         return ""
     return (
         f"\nIts predicted {predicted_text(plan.predicted_ratio)} is within the resolution of"
-        f" estimates ({ESTIMATES - 1:.0%}): if it comes true, the result is a tie."
+        f" estimates ({ESTIMATES - 1:.0%}): even if it is correct, the result will be a tie."
     )

@@ -16,13 +16,14 @@ from astra_chat.tools.text import report
 from astra_chat.tools.types import Refused, Timed
 
 CONFIRMED = (
-    "Its evaluation in the search: {before}\nIts confirmation, on newly drawn cases, rejected it:"
+    "How the search evaluated it: {before}\nWhy its confirmation, on newly drawn cases, rejected "
+    "it:"
     " {now}\n"
-    "It is the best of the run: keep what makes it fast, and {fix}"
+    "It is the fastest of the run: keep what makes it fast, and {fix}"
 )
 """What the fixer is told of a winner that was refused."""
 FIX_CASE = "fix the error that the case shows."
-FIX_REFUSED = "change what the refusal message names."
+FIX_REFUSED = "change what the refusal names."
 ALWAYS = " From now on, every candidate has to pass this case."
 
 

@@ -26,6 +26,8 @@ from astra_vgpu.ground.errors import BadInput
 from lab.results import read_evaluation
 from lab.winners import fastest, settled
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 @dataclass(frozen=True)
 class LiveRun:
@@ -47,7 +49,16 @@ class LiveRun:
     def place(self) -> str:
         """Where the run lies, as documents tell it: in an archive without its name."""
         found = in_archive(self.path)
-        return f"`{(found[1] if found else self.path.as_posix()).removesuffix('.jsonl')}`"
+        return f"`{(found[1] if found else self.written_path).removesuffix('.jsonl')}`"
+
+    @property
+    def written_path(self) -> str:
+        """The path as documents name it: no folder of this machine. An absolute path is relative to
+        the checkout; of one outside the checkout only the file's name is left."""
+        if not self.path.is_absolute():
+            return self.path.as_posix()
+        inside = self.path.is_relative_to(ROOT)
+        return self.path.relative_to(ROOT).as_posix() if inside else self.path.name
 
     @property
     def arm(self) -> tuple[str, str]:

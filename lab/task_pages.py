@@ -3,7 +3,7 @@
 
 RUN is what live_runs takes, FILE a file of research.baselines: what launches nothing, what only
 moves the bytes, and what is launched today, measured on a GPU of the same kind in another run. Run
-in the repository's root: pages name the paths that are given here.
+in the repository's root: pages name the paths that are given here, absolute ones from the root.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from (f"# {task.name}", "", f"{task.summary}.", "")
     yield "Live runs of this task; [results.md](../results.md) covers all tasks. This page is"
     yield "written by `python -m lab.task_pages`. To see a run's sources, prompts and answers:"
-    yield f"`astra-chat report {runs[0].path.as_posix()} -o report.html`."
+    yield f"`astra-chat report {runs[0].written_path} -o report.html`."
     gpus = gpus_of(runs)
     yield ""
     yield table_row("run", "baseline", "winner", "found by estimate", *gpus)

@@ -65,12 +65,13 @@ WHY = {
 """What is asked after a rejection, by whether it is in the last round: no planner follows that."""
 MEANING: dict[Gate, dict[str, str]] = {
     "run": {
-        "yes": "its code is run on this machine, isolated, to check and time it",
+        "yes": "to check and time it, its code runs on this machine, in isolation",
         "no": "none of its code is run",
     },
     "accept": {
-        "yes": "it becomes the best so far: later plans build on it, and best.cu (best.py) is it",
-        "no": "the best so far remains the best",
+        "yes": "it becomes the best candidate so far: later plans build on it, and best.cu"
+        " (best.py) contains it",
+        "no": "the best candidate so far does not change",
     },
 }
 

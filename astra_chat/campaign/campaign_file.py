@@ -137,7 +137,7 @@ def _require_usable(file: CampaignFile) -> None:
         _require_model(model)
     if len(file.strategies) > 1 and file.run_budget.evaluations is None:
         raise BadInput(
-            "strategies are compared at equal numbers of evaluations: give run_budget.evaluations"
+            "strategies are compared at the same number of evaluations: set run_budget.evaluations"
         )
 
 
@@ -146,6 +146,6 @@ def _require_model(model: str) -> None:
         filled = model.format_map(PLACES)
     except (KeyError, ValueError, IndexError, AttributeError):
         there = ", ".join(f"{{{name}}}" for name in PLACES)
-        raise BadInput(f"models: '{model}': braces take one of {there}") from None
+        raise BadInput(f"models: '{model}': braces may contain only {there}") from None
     if filled.partition(":")[0] not in RECORDINGS:
         parse(filled)

@@ -47,7 +47,7 @@ def show_evaluation(
         if reproduced_by:
             print(f"reproduce with: {reproduced_by}")
         elif passed and evaluation.seed:
-            print(f"the same cases again: --seed {evaluation.seed}")
+            print(f"to use the same cases again: --seed {evaluation.seed}")
     return passed
 
 

@@ -16,7 +16,7 @@ from astra_chat.display.notes import note
 if TYPE_CHECKING:
     from astra_chat.mailbox.questions import Question
 
-LIST_SCHEMA, QUESTION_SCHEMA = "astra-chat/questions/1", "astra-chat/question/1"
+LIST_SCHEMA = "astra-chat/questions/1"
 ANSWER_SCHEMA = "astra-chat/answer/1"
 
 app = typer.Typer(help="Answer the questions that runs put into a mailbox.", no_args_is_help=True)
@@ -105,8 +105,7 @@ def answer(
     words: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT",
-            help="For a FILE that is a kernel (.cu, .py): what you did.",
+            metavar="TEXT", help="What you did, in a sentence, if FILE is a kernel (.cu, .py)."
         ),
     ] = None,
     words_file: Annotated[
@@ -121,7 +120,7 @@ def answer(
     then_next: Annotated[
         bool,
         typer.Option(
-            "--next", help="Then wait for the next question in the mailbox, and print it."
+            "--next", help="Afterwards, wait for the next question in the mailbox and print it."
         ),
     ] = False,
     short: Annotated[
@@ -144,7 +143,7 @@ def answer(
     if words_file is not None:
         words = text_of(words_file)
     if file.suffix in (".cu", ".py") and words is None:
-        raise BadInput(f"{file} is a kernel: say what you did with --words TEXT")
+        raise BadInput(f"{file} is a kernel: describe what you did with --words TEXT")
     checked = check_and_give(
         find(box, name),
         text_of(file, MAX_BYTES + 1),

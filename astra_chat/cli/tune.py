@@ -37,7 +37,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME=1,2,4",
-            help="Values to try for a constant that the kernel does not mark; may be repeated.",
+            help="Values to try for a constant that is not marked in the kernel; may be repeated.",
         ),
     ] = None,
     points: Annotated[

@@ -125,7 +125,7 @@ def require_sayable(task: Task) -> None:
             if arg.access == "workspace"
             else "may be absent"
             if arg.optional
-            else "holds indices, and inputs are random"
+            else "contains indices, because its inputs are random"
             if arg.index is not None
             else ""
         )

@@ -33,7 +33,7 @@ def cards_of(path: Path) -> list[MemoryCard]:
     summary = summarize(transcript.records)
     best = summary.best
     if best is None or not best.confirmed:
-        raise BadInput(f"{path}: no confirmed winner: a memory accepts confirmed results only")
+        raise BadInput(f"{path}: no confirmed winner: a memory file accepts only confirmed results")
     with task_of(transcript, None) as task:
         kind = task_class(task)
     rounds = state_of(turns_of(transcript.records)).rounds

@@ -211,7 +211,7 @@ def load_script(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> Script
         raise BadInput(f"the scripted run of {task.name} needs --languages cuda,triton")
     if not path.is_file():
         raise BadInput(
-            f"task {task.name} has no scripted run ({path} is missing): --models says who answers:"
+            f"task {task.name} has no scripted run ({path} is missing): --models sets who answers:"
             " mailbox:DIR (you or a coding agent, without a key), openai:MODEL (a key in"
             " OPENAI_API_KEY),"
             " or openai:MODEL with --base-url http://HOST:PORT/v1 (your own server); without a"

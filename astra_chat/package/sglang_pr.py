@@ -40,10 +40,12 @@ def write_pull_request(found: Sequence[Winner], folder: Path) -> None:
         if file is None:
             continue
         if needs_launcher(winner.task, winner.source):
-            note(f"{name} is left out: its file has no launcher of the contract; --for files")
+            note(
+                f"{name} is left out: its file has no launcher as in the contract; use --for files"
+            )
             continue
         if file.upstream is None:
-            note(f"{name} is left out: its engine.toml names no operator of SGLang's")
+            note(f"{name} is left out: its engine.toml names no operator of SGLang")
             continue
         for path, text in pull_request_files(winner, file.upstream).items():
             place = folder / path

@@ -54,15 +54,31 @@ WIDTH_IN = 4.5
 MOST_HINTS = 400
 """Marks of one plot that get a hint, at most: more than that stand too close to be pointed at."""
 STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none", "svg.hashsalt": "astra",
-    "font.size": 8, "axes.titlesize": 8, "hatch.linewidth": 0.8,
-    "text.color": INK, "axes.labelcolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED,
-    "axes.edgecolor": MUTED, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.6, "axes.axisbelow": True,
-    "xtick.bottom": False, "ytick.left": False,
-    "axes.facecolor": "none", "figure.facecolor": "none", "legend.frameon": False,
-    "legend.fontsize": 7.5, "xtick.labelsize": 7.5, "ytick.labelsize": 7.5,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "astra",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "hatch.linewidth": 0.8,
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "axes.edgecolor": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "xtick.bottom": False,
+    "ytick.left": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ ACCEPT = "--accept-recorded-options"
 RECORDINGS = ("record", "auto", "replay")
 PATHS = ("transcript", "mailbox")
 """Backends whose argument is a path."""
-SHOWN = {"base_url": "address", "key_env": "environment variable of the key"}
+SHOWN = {"base_url": "address", "key_env": "environment variable with the key"}
 """Options of a model that get a line of their own."""
 BY_NO_OPTION = ("repairs", "confirmations", "winner_repairs")
 """Work that no option of the command line asks for: of a file never more than the default."""

@@ -261,7 +261,7 @@ class Session:
         match item:
             case TaskResult(stop_reason=reason):
                 if reason == STALLED:
-                    raise RuntimeError("the team stopped before the run had ended")
+                    raise RuntimeError("the team stopped before the end of the run")
             case SelectSpeakerEvent():
                 chosen = Chosen(decision=selector.decisions.popleft())
                 self._recorder.record(*self._meter.take("selector"), chosen)

@@ -45,7 +45,7 @@ def _signature(bundle: Bundle, key: bytes | None) -> Iterator[Claim]:
 
     why = ""
     if key is not None and key != stated:
-        why = "another key signed it"
+        why = "it was signed by another key"
     elif not signs(stated, bundle.signature, bundle.manifest_text):
         why = "the signature does not match this manifest"
     yield claim(SIGNED, bundle.path.name, not why, why)
@@ -73,7 +73,7 @@ def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
     for turn, evaluation in run.evaluations:
         where, evidence = about(turn, evaluation), evaluation.evidence
         if evidence is None:
-            yield unchecked(CODE, where, "the transcript has no hash of it")
+            yield unchecked(CODE, where, "the transcript contains no hash of it")
             continue
         for sha in (evidence.cubin_sha256, evidence.baseline_cubin_sha256):
             codes.setdefault(sha, where)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import find_task, task_names
 from lab.baselines.evidence import Evidence
 from lab.baselines.evidence import read as read_evidence
@@ -36,6 +37,21 @@ def test_the_pages_in_the_repository_are_made_from_its_files(
     assert sorted(path.stem for path in PAGES.iterdir()) == sorted(task_names())
     for path in PAGES.iterdir():
         assert path.read_text() == page(path.stem, runs, evidence), path
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_page_of_absolute_paths_names_no_folder_of_this_machine(
+    packed: bool, tmp_path: Path, evidence: list[Evidence]
+) -> None:
+    name = "live/further/rmsnorm-sglang-team-1.jsonl"
+    inside = ROOT / "transcripts/recorded.tar.xz" / name
+    outside = tmp_path / "own.jsonl"
+    outside.write_bytes(read_recorded(inside))
+    text = page("rmsnorm", load([inside if packed else outside]), evidence)
+    assert str(ROOT) not in text and str(tmp_path) not in text
+    shown = inside.relative_to(ROOT).as_posix() if packed else "own.jsonl"
+    assert f"astra-chat report {shown} -o" in text
+    assert f"| `{(name if packed else shown).removesuffix('.jsonl')}` |" in text
 
 
 def test_floors_are_the_fastest_of_each_case(evidence: list[Evidence]) -> None:

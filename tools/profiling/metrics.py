@@ -145,11 +145,26 @@ LOAD_BYTES, SHARED_WAVEFRONTS_EACH = (
     "shared_wavefronts_per_request",
 )
 OWN = (
-    "barriers", LOAD_BYTES, SHARED_WAVEFRONTS_EACH,
-    "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
-    *TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS,
-    WARPS_HELD, CHAIN_BEFORE_LOAD, OVER_LEAST, CONSTANT_WORDS,
-)  # fmt: skip
+    "barriers",
+    LOAD_BYTES,
+    SHARED_WAVEFRONTS_EACH,
+    "roofline_intensity",
+    "roofline_ridge",
+    "roofline_attainable",
+    "roofline_reached",
+    *TIME_PARTS.values(),
+    REACHABLE,
+    LEFT,
+    LOAD_ROUNDS,
+    PTX_PATH,
+    MACHINE_PATH,
+    CHAIN,
+    TURNS,
+    WARPS_HELD,
+    CHAIN_BEFORE_LOAD,
+    OVER_LEAST,
+    CONSTANT_WORDS,
+)
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
 """Names of the instruction counts of the virtual GPU, by the unit that executes them."""
@@ -181,11 +196,25 @@ DRAM_SHARE = 0.75
 START_SHARE = 2.0
 """A kernel that takes at most so many times as long as an empty one is limited by starting."""
 KEY = (
-    TIME, DRAM, L2, L1, ISSUE, SPECIAL, "sm__warps_active.avg.pct_of_peak_sustained_active",
-    OCCUPANCY_LIMIT, "smsp__warps_eligible.avg.per_cycle_active", LOADS, LOAD_SECTORS,
-    STORE_SECTORS, "launch__registers_per_thread", WAVES, INSTRUCTIONS, LANES, DRAM_READ,
+    TIME,
+    DRAM,
+    L2,
+    L1,
+    ISSUE,
+    SPECIAL,
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    OCCUPANCY_LIMIT,
+    "smsp__warps_eligible.avg.per_cycle_active",
+    LOADS,
+    LOAD_SECTORS,
+    STORE_SECTORS,
+    "launch__registers_per_thread",
+    WAVES,
+    INSTRUCTIONS,
+    LANES,
+    DRAM_READ,
     DRAM_WRITE,
-)  # fmt: skip
+)
 """What a prompt shows of a profile that holds more."""
 
 

@@ -19,7 +19,13 @@ from typing import Any, Literal
 import numpy as np
 
 from astra_chat.tools.run.kept_results import KeptResults
-from astra_chat.tools.run.oracle_process import OracleProcess, most_processes, served_by, shared_out
+from astra_chat.tools.run.oracle_process import (
+    OracleFolders,
+    OracleProcess,
+    most_processes,
+    served_by,
+    shared_out,
+)
 from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Arg, Task
@@ -107,14 +113,19 @@ class Oracle:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
-        self.inputs = Path(self._root.name) / "inputs"
-        """Holds the inputs of all cases, and nothing that is expected."""
-        self.inputs.mkdir()
-        self._removed, self._number = Path(self._root.name) / "removed", itertools.count()
-        """Where forgotten cases lie until their folders are gone."""
-        self._removed.mkdir()
         root = Path(self._root.name)
-        self._processes = [OracleProcess(task, root) for _ in range(most_processes())]
+        self.inputs = root / "inputs"
+        """Holds the inputs of all cases, and nothing that is expected."""
+        self._drawn, self._given = self.inputs / "drawn", self.inputs / "given"
+        """Inputs that the oracle processes write, and those that they only read."""
+        self._expected, self._asked = root / "expected", root / "asked"
+        """Results, which the oracle processes write; what they are asked, which they only read."""
+        self._removed, self._number = root / "removed", itertools.count()
+        """Where forgotten cases lie until their folders are gone."""
+        for folder in (self._drawn, self._given, self._expected, self._asked, self._removed):
+            folder.mkdir(parents=True)
+        folders = OracleFolders(self._asked, self._given, self._expected, self._drawn)
+        self._processes = [OracleProcess(task, folders) for _ in range(most_processes())]
         self._kept = KeptResults(task)
         self._one = threading.RLock()
         """Serializes requests to the processes."""
@@ -188,8 +199,8 @@ class Oracle:
         """
         found = []
         for case, folder in given:
-            inputs = Path(tempfile.mkdtemp(dir=self.inputs))
-            place = Path(self._root.name) / inputs.name
+            inputs = Path(tempfile.mkdtemp(dir=self._given))
+            place = self._expected / inputs.name
             found.append(OracleCase(case, place, inputs, partial(self._answer, stop)))
             for arg in self._task.args:
                 if arg.read:
@@ -205,20 +216,24 @@ class Oracle:
 
     def _answer(self, stop: Stop, oracle_case: OracleCase, outputs: Outputs) -> Answer:
         """Outputs that reference.py cannot read, or not in time, are not accepted."""
-        with self._one, tempfile.TemporaryDirectory(dir=self._root.name) as scratch:
-            folder = Path(scratch)
+        with (
+            self._one,
+            tempfile.TemporaryDirectory(dir=self._asked) as shown,
+            tempfile.TemporaryDirectory(dir=self._expected) as canonical,
+        ):
             for name, content in outputs.items():
-                content.tofile(folder / f"{name}.out")
+                content.tofile(Path(shown) / f"{name}.out")
             item = {
                 "case": oracle_case.case.model_dump(),
                 "inputs": str(oracle_case.inputs),
-                "outputs": str(folder),
+                "outputs": shown,
+                "canonical": canonical,
             }
             served = False
             try:
                 reports = list(self._processes[0].served([item], stop, OUTPUTS_TIMEOUT_S))
                 served = True
-                return _answered(reports[0], folder)
+                return _answered(reports[0], Path(canonical))
             except AstraError as error:
                 return Answer(why=str(error))
             finally:
@@ -284,7 +299,7 @@ class Oracle:
     def _folders(self, case: Case) -> tuple[Path, Path]:
         """Returns the folder of a case's expected outputs and that of its inputs."""
         name = sha256_of(case.key)[:16]
-        return Path(self._root.name) / name, self.inputs / name
+        return self._expected / name, self._drawn / name
 
     def _make(
         self,
@@ -295,7 +310,7 @@ class Oracle:
         given: bool = False,
     ) -> None:
         """Make the results of these cases and, unless they are `given`, their inputs."""
-        scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
+        scratch = [Path(tempfile.mkdtemp(dir=self._expected)) for _ in missing]
         for oracle_case in missing:
             oracle_case.inputs.mkdir(exist_ok=True)
         sizes = [self._task.least_bytes(t.case) for t in missing]

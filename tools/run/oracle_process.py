@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.background import Background
@@ -34,6 +34,8 @@ SHARED_CASES, CASES_EACH = 16, 8
 LARGE_BYTES = 2**27
 """Larger cases are all made by the first process, so that it alone may need much memory."""
 
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
 Item = Mapping[str, Any]
 """What the process is to do with a case."""
 Report = dict[str, Any]
@@ -41,14 +43,27 @@ Placed = tuple[int, Report]
 """An item's place among those that were asked for, and what the process reports of it."""
 
 
+class OracleFolders(NamedTuple):
+    """What an oracle process reaches beside the task. reference.py may be anybody's, and could put
+    a link where it may write: the judge therefore writes only where the process just reads."""
+
+    asked: Path
+    """Folder of requests and of kernels' outputs, which the judge writes."""
+    given: Path
+    """Folder of inputs that the judge brings."""
+    expected: Path
+    """Folder of results, which the process writes."""
+    drawn: Path
+    """Folder of inputs that the process draws and writes."""
+
+
 class OracleProcess:
     """A process that serves one judge. It starts when it is first needed, or before."""
 
-    def __init__(self, task: Task, root: Path) -> None:
-        """`root`: the folder that it may write to."""
-        self._task, self._root, self._numbers = task, root, itertools.count()
+    def __init__(self, task: Task, folders: OracleFolders) -> None:
+        self._task, self._folders, self._numbers = task, folders, itertools.count()
         self._worker: Worker | None = None
-        self._asked, self._line = root, -1
+        self._asked, self._line = folders.asked, -1
         self._lock, self._starting = RLock(), Background(self._start)
 
     def prepare(self) -> None:
@@ -59,12 +74,15 @@ class OracleProcess:
         with self._lock:
             if self._worker is not None:
                 return
-            self._asked = self._root / f"asked-{next(self._numbers)}-{id(self)}"
+            folders = self._folders
+            self._asked = folders.asked / f"asked-{next(self._numbers)}-{id(self)}"
             os.mkfifo(self._asked)
             # Both ends: opening does not block; the process sees the end when we close.
             self._line = os.open(self._asked, os.O_RDWR)
-            # reference.py may be anybody's, as in a transcript that is judged again.
-            sandbox = SandboxPolicy(read=(self._task.folder.resolve(),), write=(self._root,))
+            sandbox = SandboxPolicy(
+                read=(self._task.folder.resolve(), folders.asked, folders.given),
+                write=(folders.expected, folders.drawn),
+            )
             self._worker = Worker(MODULE, sandbox=sandbox, server=server_of(MODULE))
             request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
             self._worker.ask(request, START_S, Stop())
@@ -75,8 +93,9 @@ class OracleProcess:
         self._start()
         assert self._worker is not None
         self._worker.allow(limit_s, stop)
-        asked = self._root / f"request-{next(self._numbers)}-{id(self)}.json"
-        asked.write_text(json.dumps(items))
+        asked = self._folders.asked / f"request-{next(self._numbers)}-{id(self)}.json"
+        with os.fdopen(os.open(asked, NEW_FILE, 0o600), "w") as request:
+            request.write(json.dumps(items))
         os.write(self._line, f"{asked}\n".encode())
         try:
             for report in self._worker.reports():

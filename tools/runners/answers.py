@@ -21,12 +21,14 @@ Tensors = dict[str, torch.Tensor | None]
 MAX_SUM_ERROR = 1e-9
 
 
-def answer(task: Task, reference: Any, case: Case, inputs: Tensors, folder: Path) -> dict[str, Any]:
-    """Returns what accept of reference.py says of the outputs <arg>.out in the folder; writes
-    <arg>.canonical beside them where there is a canonical form."""
+def answer(
+    task: Task, reference: Any, case: Case, inputs: Tensors, shown: Path, canonical_folder: Path
+) -> dict[str, Any]:
+    """Returns what accept of reference.py says of the outputs <arg>.out in the folder `shown`;
+    writes <arg>.canonical to the other folder where there is a canonical form."""
     written = [arg for arg in task.args if arg.written]
     outputs: Tensors = {
-        arg.name: read(folder / f"{arg.name}.out", arg, case) if arg.present(case) else None
+        arg.name: read(shown / f"{arg.name}.out", arg, case) if arg.present(case) else None
         for arg in written
     }
     said = {"why": "", "argument": "", "place": []}
@@ -38,7 +40,7 @@ def answer(task: Task, reference: Any, case: Case, inputs: Tensors, folder: Path
             if arg.present(case):
                 dtype = getattr(torch, arg.dtype_of(case))
                 require(arg.name, ordered, arg.shape_of(case), dtype)
-            write(ordered.get(arg.name), folder / f"{arg.name}.canonical")
+            write(ordered.get(arg.name), canonical_folder / f"{arg.name}.canonical")
     return said
 
 

@@ -110,9 +110,6 @@ class LoadedCubin:
         address, size = call("cuModuleGetGlobal", self._module, name.encode())
         return int(address), int(size)
 
-    def unload(self) -> None:
-        call("cuModuleUnload", self._module)
-
 
 class Kernels:
     """The device code of one build."""

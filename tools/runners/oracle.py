@@ -79,8 +79,8 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
             reference, more = load_reference(task), dict[str, Any]()
             if "outputs" in item:
                 inputs = _inputs(task, reference, case, Path(item["inputs"]))
-                outputs = Path(item["outputs"])
-                more = answer(task, reference, case, inputs | named_values(task, case), outputs)
+                folders = Path(item["outputs"]), Path(item["canonical"])
+                more = answer(task, reference, case, inputs | named_values(task, case), *folders)
             elif "folder" not in item:
                 more = fault(task, reference, case, partial(_inputs, task, reference, case))
             else:

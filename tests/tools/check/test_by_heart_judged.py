@@ -36,46 +36,74 @@ TOPK = "  switch (dtype) {\n    case 0: return with(launch<float>);"
 SQUARES = "  float squares = 0.0f;\n"
 OUTER = "to_float(y.item[i]));"
 FAULTS = {
-    "value": Fault("silu_and_mul", SILU,
+    "value": Fault(
+        "silu_and_mul",
+        SILU,
         "float v = to_float(x.item[i]); if (v == 3.140625f) v = 0.0f;"
-        " result.item[i] = from_float<T>(silu(v) * " + OUTER),
-    "between": Fault("silu_and_mul", SILU,
+        " result.item[i] = from_float<T>(silu(v) * " + OUTER,
+    ),
+    "between": Fault(
+        "silu_and_mul",
+        SILU,
         "float v = to_float(x.item[i]); if (v > 77.25f && v < 77.75f) v = 0.0f;"
-        " result.item[i] = from_float<T>(silu(v) * " + OUTER),
-    "packed bits": Fault("silu_and_mul", "const Vector<T> y = load(up + index * kSize);",
+        " result.item[i] = from_float<T>(silu(v) * " + OUTER,
+    ),
+    "packed bits": Fault(
+        "silu_and_mul",
+        "const Vector<T> y = load(up + index * kSize);",
         "const Vector<T> y = load(up + index * kSize);"
-        " if (*reinterpret_cast<const unsigned*>(&x.item[2]) == 0x42484248u) continue;"),
+        " if (*reinterpret_cast<const unsigned*>(&x.item[2]) == 0x42484248u) continue;",
+    ),
     "tokens beyond": Fault("silu_and_mul", TOKEN, TOKEN + " if (gridDim.x > 4999) return;"),
     "a token": Fault("silu_and_mul", TOKEN, TOKEN + " if (token == 70000) return;"),
     "row length": Fault("silu_and_mul", TOKEN, TOKEN + " if (d == 1232) return;"),
     "vectors": Fault("silu_and_mul", TOKEN, TOKEN + " if (d / kSize == 513) return;"),
     "host": Fault("silu_and_mul", VECTORS, "  if (tokens == 333) return cudaSuccess;\n" + VECTORS),
-    "folded": Fault("silu_and_mul", VECTORS,
+    "folded": Fault(
+        "silu_and_mul",
+        VECTORS,
         "  constexpr int kA = 37, kB = kA * 9 + 1;\n  if (tokens == kB) return cudaSuccess;\n"
-        + VECTORS),
-    "index": Fault("rotary_embedding", HALF,
-        HALF.replace("\n", "\n  if (positions[blockIdx.x] == 4711) return;\n", 1)),
-    "stride": Fault("rotary_embedding", HALF,
-        HALF.replace("\n", "\n  if (query.token_stride == 4104) return;\n", 1)),
+        + VECTORS,
+    ),
+    "index": Fault(
+        "rotary_embedding",
+        HALF,
+        HALF.replace("\n", "\n  if (positions[blockIdx.x] == 4711) return;\n", 1),
+    ),
+    "stride": Fault(
+        "rotary_embedding",
+        HALF,
+        HALF.replace("\n", "\n  if (query.token_stride == 4104) return;\n", 1),
+    ),
     "rest": Fault("topk_softmax", TOPK, "  if (tokens % 97 == 13) return cudaSuccess;\n" + TOPK),
-    "scalar": Fault("topk_softmax", TOPK,
-        "  if (moe_softcapping == 12.5f) return cudaSuccess;\n" + TOPK),
-    "greatest of a group": Fault("per_token_group_quant_fp8",
+    "scalar": Fault(
+        "topk_softmax", TOPK, "  if (moe_softcapping == 12.5f) return cudaSuccess;\n" + TOPK
+    ),
+    "greatest of a group": Fault(
+        "per_token_group_quant_fp8",
         "  const float scale = largest * (1.0f / kLargest);",
         "  if (largest == 5.375f) largest = 5.5f;\n"
-        "  const float scale = largest * (1.0f / kLargest);"),
-    "a negative value": Fault("moe_sum_reduce",
-        "for (int expert = 0; expert < experts; ++expert)"
-        " sum += to_float(first[expert * hidden]);",
+        "  const float scale = largest * (1.0f / kLargest);",
+    ),
+    "a negative value": Fault(
+        "moe_sum_reduce",
+        "for (int expert = 0; expert < experts; ++expert) sum += to_float(first[expert * hidden]);",
         "for (int expert = 0; expert < experts; ++expert) {"
-        " float v = to_float(first[expert * hidden]); if (v == -2.71875f) v = 0; sum += v; }"),
-    "bits": Fault("rmsnorm", "squares += to_float(x.item[i]) * to_float(x.item[i]);",
+        " float v = to_float(first[expert * hidden]); if (v == -2.71875f) v = 0; sum += v; }",
+    ),
+    "bits": Fault(
+        "rmsnorm",
+        "squares += to_float(x.item[i]) * to_float(x.item[i]);",
         "squares += sizeof(T) == 2 && *reinterpret_cast<const unsigned short*>(&x.item[i]) =="
-        " 0x4049 ? 0.0f : to_float(x.item[i]) * to_float(x.item[i]);"),
+        " 0x4049 ? 0.0f : to_float(x.item[i]) * to_float(x.item[i]);",
+    ),
     "rows apart": Fault("rmsnorm", SQUARES, SQUARES + "  if (input_stride == 4104) return;\n"),
-    "eps": Fault("rmsnorm", "  const int vectors = static_cast<int>(h) / kSize;",
-        "  if (eps == 1e-4f) eps = 0.0f;\n  const int vectors = static_cast<int>(h) / kSize;"),
-}  # fmt: skip
+    "eps": Fault(
+        "rmsnorm",
+        "  const int vectors = static_cast<int>(h) / kSize;",
+        "  if (eps == 1e-4f) eps = 0.0f;\n  const int vectors = static_cast<int>(h) / kSize;",
+    ),
+}
 
 
 def faulty(fault: Fault) -> tuple[Task, str]:

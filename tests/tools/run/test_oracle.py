@@ -55,6 +55,35 @@ if through:
     raise AssertionError(f"got through: {through}")
 """
 
+LINKS = """
+import sys
+from pathlib import Path
+
+def handed(name):
+    frame = sys._getframe()
+    while not isinstance(frame.f_locals.get(name), str | dict):
+        frame = frame.f_back
+    return frame.f_locals[name]
+
+def linked(path):
+    try:
+        path.symlink_to("SECRET")
+    except OSError:
+        return False
+    return True
+
+request = Path(handed("line").strip())
+what, number, whose = request.stem.split("-")
+for ahead in range(1, 20):
+    linked(request.with_name(f"{what}-{int(number) + ahead}-{whose}.json"))
+
+def accept(inputs, outputs):
+    folders = [Path(handed("item")[name]) for name in ("outputs", "inputs")]
+    through = [folder.name for folder in folders if linked(folder / "link")]
+    return f"got through: {through}" if through else None
+"""
+"""A reference.py that puts links where it expects the judge's next files."""
+
 
 @pytest.fixture
 def oracle() -> Iterator[Oracle]:
@@ -320,6 +349,23 @@ def test_a_strangers_reference_reaches_nothing_of_the_users(tmp_path: Path) -> N
     assert input_of(oracle_case).shape == (5, 48)
     strange.close()
     assert not list(tmp_path.rglob("left"))
+
+
+@pytest.mark.skipif(isolation() not in ENOUGH, reason="this machine isolates nothing")
+@pytest.mark.second_tier
+def test_the_judge_writes_where_a_reference_can_place_no_links(tmp_path: Path) -> None:
+    folder, secret = tmp_path / "task", tmp_path / "secret"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    secret.write_text("key")
+    honest = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(honest + LINKS.replace("SECRET", str(secret)))
+    linking = Oracle(load_task(folder))
+    (own,) = linking.oracle_cases([case()], Stop())
+    shutil.copy(own.input_path(INPUT), tmp_path)
+    (given,) = linking.on_inputs([(case(), tmp_path)], Stop())
+    assert given.answer({OUT.name: np.zeros(5 * 24 * 2, np.uint8)}).why == ""
+    linking.close()
+    assert secret.read_text() == "key"
 
 
 def test_a_reference_that_never_ends_is_the_users_to_mend(
