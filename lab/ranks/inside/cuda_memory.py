@@ -25,8 +25,8 @@ CYCLES_PER_US = 1500
 class CudaRank:
     """The GPU whose number is the rank's."""
 
-    def __init__(self, rank: int, spec: str) -> None:
-        """Raises torch's RuntimeError where there is no such GPU. `spec` is not used here."""
+    def __init__(self, rank: int) -> None:
+        """Raises torch's RuntimeError where there is no such GPU."""
         self.device = torch.device("cuda", rank)
         torch.cuda.set_device(self.device)
         torch.zeros(1, device=self.device)
