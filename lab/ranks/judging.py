@@ -25,7 +25,7 @@ from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from lab.ranks.contract import RanksTask
 from lab.ranks.group import Ended, Group, group_of
-from lab.ranks.messages import Burst, RankRequest, Samples, Side
+from lab.ranks.messages import Burst, RankRequest, RankSide, Samples
 from lab.ranks.plans import Planned, planned
 
 CANDIDATE, BASELINE, RIVAL = "candidate", "baseline", "nccl"
@@ -247,9 +247,9 @@ def _request(task: RanksTask, asked: Asked, rank: int, cases: Sequence[Case]) ->
     )
 
 
-def _side(name: str, build: Build, plans: Sequence[LaunchPlan]) -> Side:
+def _side(name: str, build: Build, plans: Sequence[LaunchPlan]) -> RankSide:
     used = {one.kernel: (one.registers, one.static_shared_bytes) for one in build.resources}
-    return Side(name=name, cubin=build.cubin, ptx=build.ptx, resources=used, plans=tuple(plans))
+    return RankSide(name=name, cubin=build.cubin, ptx=build.ptx, resources=used, plans=tuple(plans))
 
 
 def timed(task: RanksTask, source: str, asked: Asked) -> tuple[RanksTime, ...] | Ended:
@@ -289,7 +289,7 @@ def timed(task: RanksTask, source: str, asked: Asked) -> tuple[RanksTime, ...] |
     )
 
 
-def _norm(cases: Sequence[Case], asked: Asked) -> Side:
+def _norm(cases: Sequence[Case], asked: Asked) -> RankSide:
     """The baseline of fused_add_rmsnorm for the same rows."""
     task = find_task(NORM)
     rows = [

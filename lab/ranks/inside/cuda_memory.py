@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.runners.cuda_plans import LoadedCubin, bind, call
-from lab.ranks.messages import Side
+from lab.ranks.messages import RankSide
 
 GRANULE = 2**21
 """Bytes of which shared memory is a multiple: no two allocations share what a handle stands for."""
@@ -60,7 +60,7 @@ class CudaRank:
         return int(call("cuIpcOpenMemHandle", given, lazily))
 
     def bound(
-        self, side: Side, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
+        self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
     ) -> Callable[[], None]:
         """Returns what puts the plan's launches on the current stream, over these arguments."""
         if side.name not in self._cubins:

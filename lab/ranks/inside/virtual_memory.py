@@ -21,7 +21,7 @@ from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
 from lab.ranks.inside.stops import stopped_at_times
-from lab.ranks.messages import Side
+from lab.ranks.messages import RankSide
 
 NEVER = 1 << 60
 """Instructions after which a wait counts as endless: the group's limit of time ends it before."""
@@ -71,7 +71,7 @@ class VirtualRank:
         return array
 
     def bound(
-        self, side: Side, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
+        self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
     ) -> Callable[[], None]:
         """Returns what runs the plan's launches over these arguments. It raises Fault and
         PtxUnsupported, and LaunchFailed for an error that CUDA returns."""
