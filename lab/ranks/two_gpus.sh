@@ -1,15 +1,13 @@
 #!/bin/sh
-# For a machine with two GPUs: both faster kernels judged and timed, and planted faults, in 150 s.
-# From the root of a checkout, with the Python of the argument: lab/ranks/two_gpus.sh python OUT
+# For a machine with two GPUs: a kernel judged and timed, planted faults, then the other kernel.
+# From the root of a checkout: lab/ranks/two_gpus.sh PYTHON FOLDER-FOR-EVALUATIONS
 set -u
 python=$1 out=$2
-here=lab/ranks/allreduce_add_rmsnorm
+kernels=lab/ranks/allreduce_add_rmsnorm
 export PYTHONPATH=$PWD:$PWD/tools/virtual_gpu
-for kernel in push pull; do
-  timeout 70 "$python" -m lab.ranks evaluate $here/$kernel.cu --ranks 2 --json "$out/$kernel.json"
-  echo "exit code $?"
-done
+judge() { timeout 90 "$python" -m lab.ranks "$@" --ranks 2; echo "exit code $?"; }
+judge evaluate $kernels/push.cu --json "$out/push.json"
+judge evaluate $kernels/pull.cu --json "$out/pull.json" --calls 200
 for fault in "no barrier after" killed "signals nobody"; do
-  timeout 50 "$python" -m lab.ranks faults --ranks 2 --calls 200 --only "$fault"
-  echo "exit code $?"
+  judge faults --calls 200 --only "$fault"
 done

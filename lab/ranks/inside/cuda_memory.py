@@ -18,6 +18,8 @@ from lab.ranks.messages import RankSide
 GRANULE = 2**21
 """Bytes of which shared memory is a multiple: no two allocations share what a handle stands for."""
 HANDLE_BYTES = 64
+LAZY_PEER_ACCESS = 1
+"""CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS: peer access is enabled where it is not yet."""
 CYCLES_PER_US = 1500
 """About the clock of a GPU: delays need not be exact."""
 
@@ -56,8 +58,7 @@ class CudaRank:
         GPUs cannot reach each other's memory."""
         given = driver.CUipcMemHandle()
         ctypes.memmove(given.getPtr(), bytes.fromhex(handle), HANDLE_BYTES)
-        lazily = driver.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
-        return int(call("cuIpcOpenMemHandle", given, lazily))
+        return int(call("cuIpcOpenMemHandle", given, LAZY_PEER_ACCESS))
 
     def bound(
         self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]

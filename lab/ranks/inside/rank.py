@@ -27,7 +27,7 @@ from lab.ranks.inside.checking import (
     placed,
     shared_name,
 )
-from lab.ranks.inside.timing import Timing
+from lab.ranks.inside.timing import Timing, join
 from lab.ranks.messages import Done, Failed, Memory, RankRequest
 
 THREADS = 4
@@ -66,6 +66,8 @@ def _done(asked: RankRequest, send: Callable[[Value], None]) -> Done | Failed:
 def _prepared(asked: RankRequest, send: Callable[[Value], None]) -> Checking | Timing:
     task = load_ranks(asked.folder)
     rank = _rank(asked)
+    if not asked.calls:
+        join(asked, rank)
     shared = _exchanged(task, asked, rank, send)
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
     return (Checking if asked.calls else Timing)(task, asked, rank, shared)
