@@ -4,6 +4,7 @@ main     the application: every command by name
 run      begin or continue a run
 approve  decide for a run that waits
 judge    check, time, profile
+tune     the constants of a kernel chosen, without a model
 gate     a changed kernel beside the old one, for CI
 judge_jobs  judge work: jobs of runs on other machines
 advance  resume the runs whose results are there
