@@ -3,7 +3,7 @@
 main     the application: every command by name
 run      begin or continue a run
 approve  decide for a run that waits
-judge    check, time, profile
+judge    check, time, profile, and what they print
 tune     the constants of a kernel chosen, without a model
 gate     a changed kernel beside the old one, for CI
 judge_jobs  judge work: jobs of runs on other machines
@@ -27,7 +27,6 @@ diagnosis  what it can do, and how to get what is missing
 cache    the build cache: its size, and clearing it
 
 options     options as typer has them, and those that several commands share
-evaluation_output  evaluations and profiles on stdout
 kernel_text  the text of a file or of stdin
 reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line
