@@ -9,6 +9,7 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import AskHuman, Gate, next_step
 from astra_chat.agents.turns import Approval, Kernel, Plan, Turn
 from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.language import written_in
 from astra_chat.tools.types import Timed
 
 Choice = Literal["approve", "approve_all", "reject", "edit"]
@@ -42,7 +43,8 @@ class Question:
     def text(self) -> str:
         """The question in half a sentence."""
         pending = "to be run" if self.gate == "run" else "to be accepted as the best"
-        return f"candidate {self.kernel.candidate} of round {self.round} is waiting {pending}"
+        name = f"{self.kernel.candidate}{written_in(self.kernel.source)}"
+        return f"candidate {name} of round {self.round} is waiting {pending}"
 
 
 def question(state: RunState, baseline: str) -> Question | None:

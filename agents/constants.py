@@ -19,10 +19,15 @@ PROMPT = (
     " them and keeps the best. The values that you write are the starting point."
 )
 """What the coder is told where a run tunes."""
+TRITON_PROMPT = (
+    "In a Triton file, mark an integer of the launcher or a `tl.constexpr(...)`, as in"
+    " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each point is"
+    " compiled again: mark few."
+)
 PLAN_PROMPT = (
-    "The coder may mark constants, such as threads per block, with other values to try. The"
-    " executor tries all combinations (if there are more than {points}, a sample that includes the"
-    " written one) and keeps the best. Say which constants to leave open."
+    "The coder may mark constants, such as threads per block, with other values to try. The "
+    "executor tries all combinations (or, if there are more than {points}, a sample that includes "
+    "the values as written) and keeps the best. Say which constants to leave open."
 )
 """What the planner is told there."""
 
@@ -37,7 +42,8 @@ def without_effect(state: RunState) -> str:
     if not lines:
         return ""
     return (
-        f"Tried before, none faster by more than the resolution: {'; '.join(dict.fromkeys(lines))}."
+        "Values already tried, none of which was faster by more than the resolution: "
+        f"{'; '.join(dict.fromkeys(lines))}."
         " Mark such a constant again only if the work that depends on it has changed: each point"
         " takes as long as a check."
     )

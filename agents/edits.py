@@ -33,12 +33,14 @@ def _span(edit: Edit, source: str) -> tuple[int, int, str]:
     """Start and end of the edit's anchor, and its replacement."""
     found = spans(edit.find, source)
     if len(found) != 1:
-        hint = "copy it exactly, including whitespace" if not found else "give more of it"
-        raise ValueError(
-            f"the text to find, {_shown(edit.find)}, occurs {len(found)} times in the source to"
-            f" change, not once: {hint}"
+        hint = (
+            "give a longer part of the text" if found else "copy it exactly, including whitespace"
         )
-    return *found[0], without_numbers(edit.replace)
+        raise ValueError(
+            f"the text to find, {_shown(edit.find)}, must occur once in the source to change, but "
+            f"it occurs {len(found)} times: {hint}"
+        )
+    return *found[0], without_numbers(edit.replace, source)
 
 
 def _shown(text: str) -> str:

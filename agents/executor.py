@@ -105,7 +105,7 @@ class Executor(UserProxyAgent):
             case Confirm(source=source):
                 work = partial(judge.evaluate, source, cases, fresh_seeds=True)
             case _:
-                return Pass(words="no kernel to run has been proposed")
+                return Pass(words="no kernel has been proposed yet")
         return await self._in_thread(work, token)
 
     async def _in_thread(self, work: Callable[[], T], token: CancellationToken) -> T:

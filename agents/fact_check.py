@@ -71,7 +71,10 @@ def _of_second_parent(name: str, parent: Evaluation | None, state: RunState) -> 
     if named(state.tried, name) is None:
         return [_unknown_parent(name, state)]
     if parent is not None and parent.candidate == name:
-        return [f"second_parent {_shown(name)} is the parent itself: give another or none"]
+        return [
+            f"second_parent {_shown(name)} is the parent itself: name another candidate, or "
+            "leave it empty"
+        ]
     return []
 
 
@@ -93,7 +96,7 @@ def _of_anchor(anchor: str, source: str) -> list[str]:
     """What is wrong with an anchor: lines that the source does not have, ignoring whitespace."""
     by_text = {_normalized(line): number for number, line in enumerate(source.splitlines(), 1)}
     text = _normalized(source)
-    copied = without_numbers(anchor).splitlines()
+    copied = without_numbers(anchor, source).splitlines()
     lines = [line for line in map(_normalized, copied) if line]
     missing = [line for line in lines if line not in text]
     if not lines:

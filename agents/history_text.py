@@ -10,6 +10,7 @@ from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.agents.standing import Standing, standings
 from astra_chat.agents.turns import Plan
 from astra_chat.tools.descriptions import describe, number, predicted_text, ratio_text, verdict
+from astra_chat.tools.language import written_in
 from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.comparison import ESTIMATES
 from astra_chat.tools.types import Basis
@@ -45,7 +46,8 @@ def _result(attempt: Attempt, standing: Standing | None) -> str:
     result = ""
     if standing:
         timed = standing.timed
-        result = f"{attempt.kernel.candidate} {ratio_text(timed.ratio)} ({standing.text})"
+        result = f"{attempt.kernel.candidate}{written_in(attempt.kernel.source)}"
+        result += f" {ratio_text(timed.ratio)} ({standing.text})"
     elif attempt.evaluation:
         result = f"{attempt.speaker}: {verdict(attempt.evaluation.outcome)}"
     elif attempt.build:
@@ -68,7 +70,7 @@ def plan_text(plan: Plan, source: str, basis: Basis | None) -> str:
     risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
     return (
         f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
-        f"{anchored}Metric that should change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
+        f"{anchored}Metric expected to change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
     )
 
 
@@ -91,5 +93,5 @@ def _small_gain(plan: Plan, basis: Basis | None) -> str:
         return ""
     return (
         f"\nIts predicted {predicted_text(plan.predicted_ratio)} is within the resolution of"
-        f" estimates ({ESTIMATES - 1:.0%}): if it comes true, the result is a tie."
+        f" estimates ({ESTIMATES - 1:.0%}): even if it is correct, the result will be a tie."
     )

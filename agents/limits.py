@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from astra_chat.tools.language import CUDA_ONLY, Languages
 from astra_chat.tools.types import Value
 
 
@@ -26,6 +27,8 @@ class Limits(Value):
     tune: int = 0
     """Number of points that are ranked for a correct candidate that marks constants; 0: no
     tuning."""
+    languages: Languages = CUDA_ONLY
+    """Languages that the coder may write in."""
     patience: int | None = None
     """The chat ends after this many rounds in a row without a new best."""
     evaluations: int | None = None

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from astra_chat.tools.language import Language
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import NOT_PROFILED, Basis, Value
 from astra_chat.tools.wording import counted
@@ -52,6 +53,8 @@ class MemoryCard(Value):
     confirmed_high: float = Field(gt=0, le=1e9)
     basis: Basis
     gpu: Text
+    language: Language = Field(default="cuda", exclude_if=lambda language: language == "cuda")
+    """Language of the plan's fastest kernel."""
     runs: tuple[Text, ...] = Field(min_length=1)
     """Names of the runs that found it; every run after the first reproduced it."""
 
@@ -70,7 +73,8 @@ class MemoryCard(Value):
         return (
             f"{one_line(about)[:MOST_CHARACTERS]} [{failed}over its parent {gain}, predicted"
             f" {self.predicted:.2f}x; {one_line(self.task)}, {self.task_class},"
-            f" {limited}{one_line(self.bottleneck)}, {one_line(self.gpu)}{again}]"
+            f" {limited}{one_line(self.bottleneck)}, {one_line(self.gpu)}"
+            f"{', in Triton' * (self.language == 'triton')}{again}]"
         )
 
 

@@ -88,7 +88,8 @@ class PredictionScore(Value):
         parts = [f"{self.correct_kernels} of {self.plans} plans produced a correct kernel"]
         if self.correct_kernels:
             parts.append(
-                f"{self.direction_correct} of {self.correct_kernels} changed the speed as predicted"
+                f"{self.direction_correct} of {self.correct_kernels} were faster or slower as "
+                "predicted"
             )
         if self.median_factor is not None:
             parts.append(f"predicted ratios off by a median factor of {self.median_factor:.2f}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, without_effect
+from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, TRITON_PROMPT, without_effect
 from astra_chat.agents.evaluations import profile_of
 from astra_chat.agents.history_text import plan_in_short, plan_text, prediction_line, round_lines
 from astra_chat.agents.memory_cards import matching
@@ -105,7 +105,7 @@ def _basis(state: RunState) -> Basis | None:
 
 
 def _contract(context: ChatContext, state: RunState) -> Section:
-    return Section("The launcher to export", launcher_text(context.task))
+    return Section("The launcher to export", launcher_text(context.task, state.limits.languages))
 
 
 def _inputs(context: ChatContext, state: RunState) -> Section | None:
@@ -127,7 +127,9 @@ def _headers(context: ChatContext, state: RunState) -> Section | None:
 def _tests(context: ChatContext, state: RunState) -> Section | None:
     dims = " x ".join(context.task.dims)
     lines = [*_by_kind(context.task.check), *(f"testers': {c.label}" for c in state.extra_cases)]
-    lines += [f"drawn; an earlier candidate failed on it: {c.label}" for c in state.failed_cases]
+    lines += [
+        f"drawn later; an earlier candidate failed on it: {c.label}" for c in state.failed_cases
+    ]
     return Section(f"Cases that every candidate must pass, {dims}", bullets(lines), 3)
 
 
@@ -147,7 +149,7 @@ def _score(context: ChatContext, state: RunState) -> Section | None:
     lines = [_case_score(one, kept=one.case not in scores.dropped) for one in scores.cases]
     lines += [f"survived: {name}" for name in scores.survivors]
     if scores.own:
-        lines.append(f"detected by the task's own cases: {'; '.join(scores.own)}")
+        lines.append(f"already detected by the task's own cases: {'; '.join(scores.own)}")
     return Section(
         "Score of your last cases, by seeded bugs", f"{scores.summary()}\n{bullets(lines)}"
     )
@@ -180,10 +182,11 @@ def _state(context: ChatContext, state: RunState, where: str) -> Section:
     if limits.patience is not None:
         gone = rounds_without_gain(state.rounds)
         lines.append(
-            f"{counted(gone, 'round')} in a row without a gain; {limits.patience} end the run"
+            f"{counted(gone, 'round')} in a row without a gain; the run ends after "
+            f"{limits.patience}"
         )
     if state.best is None:
-        lines.append("no candidate is accepted as faster than the baseline so far")
+        lines.append("so far, no candidate has been accepted as faster than the baseline")
     else:
         lines.append(f"best so far: {state.best[0].candidate}, {speed(state.best[1])}")
     return Section("State of the run", bullets(lines))
@@ -198,7 +201,7 @@ def _standing(context: ChatContext, state: RunState) -> Section | None:
 def _tuned(context: ChatContext, state: RunState) -> Section | None:
     """What came of the constants that the round's candidate left open."""
     tuning = state.round.tuning if state.round else None
-    return Section("Constants that were left open", tuning.words, 2) if tuning else None
+    return Section("Constants left open so far", tuning.words, 2) if tuning else None
 
 
 def _log(context: ChatContext, state: RunState) -> Section | None:
@@ -220,7 +223,8 @@ def _plan(context: ChatContext, state: RunState) -> Section | None:
 def _open_constants(context: ChatContext, state: RunState) -> Section | None:
     if not state.limits.tune:
         return None
-    text = " ".join(filter(None, (PROMPT, without_effect(state))))
+    triton = TRITON_PROMPT if "triton" in state.limits.languages else ""
+    text = " ".join(filter(None, (PROMPT, triton, without_effect(state))))
     return Section("Constants that you leave open", text)
 
 
@@ -303,8 +307,8 @@ def _report(title: str, evaluation: Evaluation) -> Section:
 
 
 MEMORY = (
-    "evidence from other tasks and kernels, not rules: what gained there may lose here, and what"
-    " failed there may work here"
+    "This is evidence from other tasks and kernels, not a set of rules: what helped there may "
+    "hurt here, and what failed there may work here"
 )
 SINGLE_REPLIES = {
     "planner": "A plan.",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
 from astra_chat.agents.turns import AnyReply, Plan, Source, TestSuite
+from astra_chat.tools.language import Language, language_of, named
 from astra_chat.tools.task.folder import Task
 
 TRIES = 3
@@ -19,6 +24,8 @@ MAX_PROBLEMS = 4
 MIN_RATIO = 0.01
 """Least predicted ratio of a plan over its parent, and at most its inverse: anything else is a
 mistake."""
+_BLOCK = re.compile(r"\s*```[\w+]*[ \t]*\n(.*?)\n?```\s*", re.DOTALL)
+_PYTHON = re.compile(r"^(?:def \w+\(|@\w+\.jit\b|import \w+$)", re.MULTILINE)
 MAX_SOURCE = 400_000
 """Characters of a kernel: some 10,000 lines. Each later prompt may hold it."""
 
@@ -58,7 +65,7 @@ def objection(answer: AnyReply, task: Task) -> str | None:
         case Plan(predicted_ratio=ratio) if not MIN_RATIO <= ratio <= 1 / MIN_RATIO:
             return f"predicted_ratio is {ratio:g}: give one from 0.01 to 100"
         case Source(source=source):
-            return unusable_source(source)
+            return unusable_source(unfenced(source))
         case _:
             return None
 
@@ -72,6 +79,32 @@ def unusable_source(source: str) -> str | None:
     if len(source) > MAX_SOURCE:
         return f"the source has {len(source):,} characters: give at most {MAX_SOURCE:,}"
     return None
+
+
+def unfenced(source: str) -> str:
+    """Returns a source that was given as one Markdown code block without its fence."""
+    block = _BLOCK.fullmatch(source)
+    return block[1] + "\n" if block else source
+
+
+def unusable_language(source: str, task: Task, languages: Sequence[Language]) -> str | None:
+    """Why a source cannot be a kernel in one of these languages; None if it can. What a Triton file
+    may hold is the guard's question: here it has to be Python, with a launcher."""
+    written, wanted = language_of(source), f"this run takes kernels in {named(languages)}"
+    if written not in languages:
+        how = " with `import triton`" if written == "cuda" else ""
+        return f"the source is not in {named(languages)}: {wanted} only{how}"
+    if written == "cuda" and "triton" in languages and _PYTHON.search(source):
+        return "the source is Python without `import triton` at the beginning of a line"
+    if written == "cuda":
+        return None
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"the source imports Triton, but is not valid Python: {error}"
+    if any(isinstance(one, ast.FunctionDef) and one.name == task.entry for one in tree.body):
+        return None
+    return f"the source has no launcher: def {task.entry}(...)"
 
 
 def ask_again(reason: str) -> str:

@@ -35,6 +35,8 @@ from astra_chat.agents.reply_errors import (
     ask_again,
     malformed,
     objection,
+    unfenced,
+    unusable_language,
     unusable_source,
 )
 from astra_chat.agents.roles import instructions
@@ -63,8 +65,10 @@ def payload_of(role: RoleName, answer: AnyReply, context: ChatContext, state: Ru
     if reason is not None:
         raise ValueError(reason)
     payload = _payload(role, answer, context, state)
-    if isinstance(payload, Kernel) and (reason := unusable_source(payload.source)):
-        raise ValueError(reason)
+    if isinstance(payload, Kernel):
+        found = unusable_language(payload.source, context.task, state.limits.languages)
+        if reason := unusable_source(payload.source) or found:
+            raise ValueError(reason)
     if isinstance(payload, Kernel) and state.limits.tune:
         if reason := unreadable_marks(payload.source):
             raise ValueError(reason)
@@ -97,7 +101,7 @@ def _payload(role: RoleName, answer: AnyReply, context: ChatContext, state: RunS
     """Raises ValueError for edits that cannot be made."""
     match answer.reply:
         case Source(words=words, source=source):
-            return Kernel(words=words, source=source)
+            return Kernel(words=words, source=unfenced(source))
         case Edits() as edits:
             return kernel_of(edits, source_to_edit(role, context, state))
         case payload:
@@ -140,7 +144,7 @@ class RoleAgent(AssistantAgent):
             role,
             client,
             description=DESCRIPTIONS[role],
-            system_message=instructions(role, context.basis),
+            system_message=instructions(role, context.basis, state.now.limits.languages),
             output_content_type=reply_type(role, context.task),
         )
         self._role, self._context, self._on_failure = role, context, on_failure

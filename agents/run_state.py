@@ -346,7 +346,7 @@ class RunState:
             return 0, None
         index = choose_parent(self.strategy, self.tried, len(self.rounds))
         assert self.tried[index].evaluation is not None, (
-            "a strategy chose a candidate that was not judged"
+            "the strategy chose a candidate that has not been judged"
         )
         return index, self.tried[index].evaluation
 

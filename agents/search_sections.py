@@ -52,7 +52,7 @@ def algorithms(context: ChatContext, state: RunState) -> Section | None:
     below = rounds_below_resolution(state.rounds)
     if state.rounds and below < USED_UP:
         return None
-    why = f"The last {below} rounds gained nothing beyond the resolution. " if below else ""
+    why = f"None of the last {below} rounds gained more than the resolution. " if below else ""
     return Section("Is there another algorithm?", why + passage("algorithms"))
 
 

@@ -10,18 +10,20 @@ from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import RoleName
 from astra_chat.tools.descriptions import describe_build, describe_evaluation, speed
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.language import written_in
 from astra_chat.tools.report.results_text import launched
 from astra_chat.tools.text import report
 from astra_chat.tools.types import Refused, Timed
 
 CONFIRMED = (
-    "Its evaluation in the search: {before}\nIts confirmation, on newly drawn cases, rejected it:"
+    "How the search evaluated it: {before}\nWhy its confirmation, on newly drawn cases, rejected "
+    "it:"
     " {now}\n"
-    "It is the best of the run: keep what makes it fast, and {fix}"
+    "It is the fastest of the run: keep what makes it fast, and {fix}"
 )
 """What the fixer is told of a winner that was refused."""
 FIX_CASE = "fix the error that the case shows."
-FIX_REFUSED = "change what the refusal message names."
+FIX_REFUSED = "change what the refusal names."
 ALWAYS = " From now on, every candidate has to pass this case."
 
 
@@ -103,7 +105,8 @@ def _parent_title(state: RunState) -> str:
     is_best = best is not None and best[0].candidate == parent.candidate
     name = "the best candidate so far" if is_best else "a candidate"
     speedup = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
-    return f"The source to change: {name}, {parent.candidate}{speedup}"
+    language = written_in(state.sources[parent.candidate])
+    return f"The source to change: {name}, {parent.candidate}{language}{speedup}"
 
 
 def _running(source: str, evaluation: Evaluation | None) -> str:

@@ -36,7 +36,8 @@ class Standing:
         if self.over_parent is not None:
             parts.append(f"{_with(self.over_parent)} its parent")
         if self.over_best == "tie":
-            kept = "new best by its higher ratio" if self.kept else "which has the higher ratio"
+            new = "but its ratio is higher, so it is the new best"
+            kept = new if self.kept else "whose ratio is higher"
             parts.append(f"tie with the best, {kept}")
         elif self.kept:
             parts.append("new best, kept")

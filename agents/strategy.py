@@ -53,7 +53,7 @@ def parse_strategy(text: str) -> Strategy:
         raise ValueError(f"use {FORMS}{hint}")
     parents, candidates = int(match[1]), int(match[2] or 1)
     if not (1 <= parents <= MAX_PARENTS and 1 <= candidates <= MAX_CANDIDATES):
-        raise ValueError(f"1 to {MAX_PARENTS} parents, 1 to {MAX_CANDIDATES} candidates a plan")
+        raise ValueError(f"1 to {MAX_PARENTS} parents, 1 to {MAX_CANDIDATES} candidates per plan")
     return Strategy(kind="beam", parents=parents, candidates=candidates)
 
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.new.callable import other_functions
 from astra_chat.tools.task.contract_text import (
     argument_text,
@@ -21,6 +22,7 @@ from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
+from astra_chat.tools.triton.launcher import launcher_head
 from astra_chat.tools.types import Basis, Device
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import SPECS
@@ -47,15 +49,17 @@ def task_text(task: Task, device: str) -> str:
     )
 
 
-def launcher_text(task: Task) -> str:
-    """The prototype of the launcher to export; of a task with a [binding] the function that it is
-    made from."""
+def launcher_text(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> str:
+    """The prototype of the launcher to export, and the head of a Triton launcher where the run
+    takes Triton; of a task with a [binding] the function that it is made from."""
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
+    if "triton" in languages:
+        text += f"\nIn a Triton file:\n{fenced(launcher_head(task), 'python')}"
     if task.binding is None:
         return text
     kept = (
-        "The file keeps the form that the baseline has; where that contradicts the rules of a"
-        " kernel file, this section applies. Include the framework's headers as the baseline does."
+        "The file keeps the form of the baseline; where this form contradicts the rules of a "
+        "kernel file, this section applies. Include the framework's headers as the baseline does."
     )
     if task.binding.launcher:
         return (
@@ -66,8 +70,8 @@ def launcher_text(task: Task) -> str:
         )
     kind = "operator" if task.binding.operator else "function"
     return (
-        f"{kept} Keep the {kind} `{task.binding.called}` with the same parameters, defined and"
-        f" registered as there.{_others_text(task)} The launcher is made from"
+        f"{kept} Keep the {kind} `{task.binding.called}` with the same parameters, and define and "
+        f"register it as the baseline does.{_others_text(task)} The launcher is made from"
         f" `{task.binding.called}`; do not define it:\n{text}"
     )
 
@@ -79,10 +83,10 @@ def _others_text(task: Task) -> str:
     except BadInput:  # a file that is only compiled
         return ""
     return others and (
-        f" The file also exports {others}: keep that as it is, with every function, constant and"
-        " kernel that it uses. No call of the task runs it, so a candidate that changes any of it"
-        " is refused; its kernels need not be launched. Where both share code, add your own beside"
-        " it."
+        f" The file also exports {others}: leave it unchanged, with every function, constant and "
+        "kernel that it uses. No call of the task runs that code, so a candidate that changes any "
+        "of it is refused; its kernels need not be launched. If your launcher shares code with "
+        "it, add a copy for your own use."
     )
 
 
@@ -168,8 +172,9 @@ def comparison_text(basis: Basis) -> str:
         "A candidate's ratio is the weighted geometric mean of its speedups over the baseline in"
         f" all cases; it is faster than the baseline if {interval}\n"
         f"Resolution: two candidates {resolution_text(basis)} are a tie, which is not a gain and"
-        " does not justify a round. The one with the higher ratio is the best; if both are equal,"
-        " the earlier one is. Predictions are scored at this resolution. A `parent` may also be a"
+        " does not justify a round. Of two tied candidates, the one with the higher ratio counts "
+        "as the better, and if their ratios are equal, the earlier one. Predictions are scored at "
+        "this resolution. A `parent` may also be a"
         " discarded candidate."
     )
 

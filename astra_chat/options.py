@@ -219,6 +219,15 @@ class RunArguments(TypedDict, total=False):
             setting=True,
         ),
     ]
+    languages: Annotated[
+        str | None,
+        Option(
+            "cuda",
+            "Languages that the coder may write kernels in: {default} (default), cuda,triton or"
+            " triton.",
+            setting=True,
+        ),
+    ]
     seed: Annotated[
         str | None,
         Option(
@@ -242,7 +251,7 @@ class RunArguments(TypedDict, total=False):
     no_wait: Annotated[
         bool,
         Option(
-            False, "With mailbox:DIR: if an answer is missing, stop; the run can be resumed later."
+            False, "With mailbox:DIR: stop if an answer is missing; the run can be resumed later."
         ),
     ]
     resume: Annotated[
@@ -358,8 +367,8 @@ def page() -> str:
             "This page is written by `python -m astra_chat.options > docs/options.md`; do"
             " not edit it.\n",
             "## A run: `astra-chat run`, `from astra_chat import run`\n",
-            "An option that is not given has its default, or, in a resumed run, the value"
-            " that the run was started with.\n",
+            "If you omit an option, its default applies or, in a resumed run, the value that the"
+            " run was started with.\n",
             *_table(RunArguments),
             "\n## A judge: `check`, `time`, `profile`, `evaluate`, `tune`, `from astra_chat import"
             " evaluate`\n",

@@ -196,7 +196,9 @@ def write_setting(file: Path, name: str, value: str | int | float | None) -> Non
     require_no_key(text, file)
     written = tomllib.loads(text)
     if (written.get(name) if value is not None else None) != value:
-        raise BadInput(f"{file}: {name} is written there in another form; edit the file by hand")
+        raise BadInput(
+            f"{file}: {name} is written in a form that config cannot change; edit the file by hand"
+        )
     if file == project_file():
         _require_no_address(written, file, user_file())
     try:

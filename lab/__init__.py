@@ -62,6 +62,7 @@ doc_commands        the commands of its pages
 gallery             docs/gallery/: what Astra prints, and a report, as pictures
 terminal_picture    a terminal's screen as an SVG
 engine_tests/       SGLang's own tests with a package's winners and without
+ranks/              kernels over several GPUs: contract, kernels, check and times
 baselines/          SGLang's and FlashInfer's kernels beside ours
 virtual_gpu/        the virtual GPU: speed, numerics, fuzzing; its estimate calibrated and validated
 """

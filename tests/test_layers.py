@@ -31,6 +31,7 @@ CHILD_PROCESSES = (
     "lab/baselines/cute_child.py",
     "lab/baselines/torch_child.py",
     "lab/engine_tests/inside/",
+    "lab/ranks/inside/",
 )
 """Programs of processes of their own: the only files that may load torch."""
 GROUND = "astra_vgpu.ground"

@@ -11,6 +11,7 @@ from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.entropy import NO_SEED, Entropy, Seed
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
@@ -20,7 +21,6 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.types import (
     AnyTime,
     Case,

@@ -22,6 +22,7 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
 from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.beside_baseline import audit, guard
@@ -47,7 +48,6 @@ from astra_chat.tools.timing.verdict import (
     time_cases,
     timed_outcome,
 )
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.triton.translated import MOST_BYTES, translated, triton_findings
 from astra_chat.tools.types import (
     BuildFailed,

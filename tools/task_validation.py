@@ -112,7 +112,7 @@ class TaskReport:
         lines += [f"  not distinguished from real work: {text}" for text in self.undetected]
         lines += [*self.large_atol, *(self.bugs.lines() if self.bugs else [])]
         if self.failed or self.hidden_failed or self.left_out:
-            lines.append(f"the same cases again: --seed {self.seed}")
+            lines.append(f"to use the same cases again: --seed {self.seed}")
         return [*lines, "fit for judging" if self.fit else "not fit for judging"]
 
 

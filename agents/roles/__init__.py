@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 from astra_chat.agents.turns import RoleName
+from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.report import meaning_of_metrics
 from astra_chat.tools.types import Basis
 
@@ -16,15 +17,23 @@ TOLD_RULES: set[RoleName] = {"planner", "coder", "fixer"}
 
 
 @cache
-def instructions(role: RoleName, basis: Basis = "estimated") -> str:
-    """What a role is told in every turn, the shared part first; `basis`: of the times it sees."""
+def instructions(
+    role: RoleName, basis: Basis = "estimated", languages: tuple[Language, ...] = CUDA_ONLY
+) -> str:
+    """What a role is told in every turn, the shared part first; `basis`: of the times it sees;
+    `languages`: of the run's candidates."""
     own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
     texts = [_read(name) for name in ("everyone", *own)]
     if TOLD_METRICS.intersection(own):
         texts.append(meaning_of_metrics(basis))
     if TOLD_RULES.intersection(own):
-        texts.append(_read("kernel_rules"))
+        texts += [_read(name) for name in ("kernel_rules", *_more_rules(languages))]
     return "\n".join(texts)
+
+
+def _more_rules(languages: tuple[Language, ...]) -> list[str]:
+    """The rules of languages other than CUDA, whose rules hold for every candidate."""
+    return [f"{language}_rules" for language in languages if language not in CUDA_ONLY]
 
 
 def passage(name: str) -> str:

@@ -11,6 +11,7 @@ from astra_chat.agents.turns import Kernel, Plan, Turn
 from astra_chat.analysis.rows import CaseRow, EvaluationRow, NamedValue, RunColumns
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation, Step
+from astra_chat.tools.language import language_of
 from astra_chat.tools.timing.intervals import mean_interval, percent_of_limit
 from astra_chat.tools.types import (
     AnyTime,
@@ -150,6 +151,7 @@ def _row(
         turn=record.turn,
         candidate=name,
         source=sources.get(name, ""),
+        language=language_of(sources.get(name, "")),
         **_proposed(proposal),
         outcome=outcome.kind,
         verdict=verdict(outcome),

@@ -104,6 +104,8 @@ class EvaluationRow(RunColumns):
     parent: str
     """The candidate that the plan changes."""
     source: str
+    language: str
+    """cuda or triton."""
     plan_title: str
     plan_change: str
     plan_why: str

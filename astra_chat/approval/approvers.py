@@ -22,6 +22,7 @@ from astra_chat.agents.turns import Turn
 from astra_chat.approval.view import MAX_LINES, show_difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.language import suffix_of
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.tools.wording import invalid
@@ -64,12 +65,13 @@ WHY = {
 """What is asked after a rejection, by whether it is in the last round: no planner follows that."""
 MEANING: dict[Gate, dict[str, str]] = {
     "run": {
-        "yes": "its code is run on this machine, isolated, to check and time it",
+        "yes": "to check and time it, its code runs on this machine, in isolation",
         "no": "none of its code is run",
     },
     "accept": {
-        "yes": "it becomes the best so far: later plans build on it, and best.cu contains it",
-        "no": "the best so far remains the best",
+        "yes": "it becomes the best candidate so far: later plans build on it, and best.cu"
+        " (best.py) contains it",
+        "no": "the best candidate so far does not change",
     },
 }
 
@@ -280,7 +282,7 @@ def edited(asked: Question) -> str:
     """
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="astra-edit-") as folder:
-        path = Path(folder) / f"{asked.kernel.candidate}.cu"
+        path = Path(folder) / f"{asked.kernel.candidate}{suffix_of(asked.kernel.source)}"
         path.write_text(asked.kernel.source)
         try:
             done = subprocess.run([*shlex.split(command), str(path)], check=False)

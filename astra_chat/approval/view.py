@@ -93,4 +93,4 @@ def difference(asked: Question) -> list[str]:
         lineterm="",
         n=CONTEXT,
     )
-    return list(lines) or [f"the same text as {asked.parent_name}"]
+    return list(lines) or [f"identical to {asked.parent_name}"]

@@ -65,6 +65,7 @@ class CampaignFile(Value):
     cases: Literal["demo", "bench"] | None = None
     mutants: int | None = None
     tune: int | None = None
+    languages: OneLine | None = None
     patience: int | None = None
     stop_at: float | None = None
     seed: str | None = None
@@ -83,8 +84,9 @@ class CampaignFile(Value):
     @property
     def shared(self) -> dict[str, Any]:
         """Options of `run` that all runs have in common."""
-        names = ("base_url", "rounds", "cases", "mutants", "tune", "patience", "stop_at", "judge")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        names = ("base_url", "rounds", "cases", "mutants", "tune", "languages", "patience")
+        each = ((name, getattr(self, name)) for name in (*names, "stop_at", "judge"))
+        return {name: value for name, value in each if value is not None}
 
 
 def read_campaign(path: Path) -> CampaignFile:
@@ -135,7 +137,7 @@ def _require_usable(file: CampaignFile) -> None:
         _require_model(model)
     if len(file.strategies) > 1 and file.run_budget.evaluations is None:
         raise BadInput(
-            "strategies are compared at equal numbers of evaluations: give run_budget.evaluations"
+            "strategies are compared at the same number of evaluations: set run_budget.evaluations"
         )
 
 
@@ -144,6 +146,6 @@ def _require_model(model: str) -> None:
         filled = model.format_map(PLACES)
     except (KeyError, ValueError, IndexError, AttributeError):
         there = ", ".join(f"{{{name}}}" for name in PLACES)
-        raise BadInput(f"models: '{model}': braces take one of {there}") from None
+        raise BadInput(f"models: '{model}': braces may contain only {there}") from None
     if filled.partition(":")[0] not in RECORDINGS:
         parse(filled)

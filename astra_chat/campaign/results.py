@@ -176,8 +176,8 @@ def markdown(index: Index) -> str:
 
 
 ARMS_NOTE = (
-    "Variants compared at the smallest number of evaluations of their group;"
-    " best of the search, not confirmed."
+    "Variants are compared at the smallest number of evaluations in their group, by their"
+    " unconfirmed best."
 )
 
 
@@ -201,7 +201,8 @@ def totals_text(index: Index) -> str:
         f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU{energy},"
         f" {totals.wall_s:.0f} s in all; the runs' time: {time_words(totals.time_use)}"
     ) + "".join(
-        f"; {name} held for {p:.0%}{_busy(totals, name)}" for name, p in totals.gpu_share.items()
+        f"; {name} reserved for {p:.0%}{_busy(totals, name)}"
+        for name, p in totals.gpu_share.items()
     )
 
 

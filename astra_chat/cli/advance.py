@@ -67,7 +67,7 @@ def advance(
     if as_json:
         print(json.dumps({"schema": SCHEMA, "runs": rows}, indent=2))
     elif not rows:
-        note("no run with --judge detached found there")
+        note("no run with --judge detached was found there")
     if worst:
         raise typer.Exit(worst)
 

@@ -70,13 +70,14 @@ def approve(
     if len(answers) > 1:
         raise BadInput("give one of --approve, --all, --reject WHY, --edit FILE.cu")
     if reject is not None and not reject.strip():
-        raise BadInput("--reject WHY: give a reason; the planner reads it")
+        raise BadInput("--reject WHY: give a reason, because the planner reads it")
     if source and (answers or go_on):
-        raise BadInput("--source only prints: use it alone")
+        raise BadInput("--source only prints the source: it cannot be combined with a decision")
     run = waiting(file)
     if run.decided is not None and not source:
         note(
-            f"already decided, but not used yet: {_told(run.decided)}; another decision replaces it"
+            f"already decided, but the run has not used it yet: {_told(run.decided)}; another"
+            " decision replaces it"
         )
     if source:
         sys.stdout.write(run.question.kernel.source)

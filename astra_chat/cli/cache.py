@@ -51,7 +51,7 @@ def clear(
         typer.Option(
             "--to",
             metavar="SIZE",
-            help="Delete files, the longest unused first, until at most this much is left.",
+            help="Delete the least recently used files until at most this much is left.",
         ),
     ] = "0",
     as_json: JsonOption = False,

@@ -56,7 +56,7 @@ def start(
     ] = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Do not exit while runs wait for a judge or for answers."),
+        typer.Option("--wait", help="Keep waiting while runs wait for a judge or for answers."),
     ] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,

@@ -56,6 +56,6 @@ def with_calls(
         print(f"  {line}")
     lists = "bench, check, demo and dims" if domain_too else "bench"
     print(
-        f"{called or folder}/task.toml: {lists} from {file}, {done.cases} timed cases for"
+        f"{called or folder}/task.toml: {lists} from {file}, {done.cases} timed cases, covering"
         f" {done.share:.1%} of the calls"
     )

@@ -19,7 +19,7 @@ SCHEMA = "astra-chat/config/1"
 app = typer.Typer(help="Show and change the settings: astra.toml.", no_args_is_help=False)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The option's name in Python.")]
 ProjectOption = Annotated[
-    bool, typer.Option("--project", help="Use the project's file, not the user's own.")
+    bool, typer.Option("--project", help="Use the project's file instead of the user's.")
 ]
 
 

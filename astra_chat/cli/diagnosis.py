@@ -269,7 +269,7 @@ def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Poin
     said = f"{driver}, for CUDA up to {runs[0]}.{runs[1]}"
     if nvcc is None or nvcc <= runs:
         return Point(name="driver", serves="cuda", ok=True, found=said)
-    wanted = f"nvcc is of CUDA {nvcc[0]}.{nvcc[1]}"
+    wanted = f"nvcc belongs to CUDA {nvcc[0]}.{nvcc[1]}"
     if nvcc[0] == runs[0]:
         advice = f"{wanted}: machine code runs, but its PTX does not; a newer driver supports both"
         return Point(name="driver", serves="cuda", ok=True, found=said, advice=advice)

@@ -153,7 +153,9 @@ def time(
 def _only_demo(task: Task) -> str:
     """What was not timed, and how it is."""
     demo, bench = counted(len(task.demo), "demo case"), counted(len(task.bench), "bench case")
-    return f"timed: {demo} only; --cases bench times the {bench}, of the sizes of real calls"
+    return (
+        f"timed: {demo} only; --cases bench times the {bench}, which have the sizes of real calls"
+    )
 
 
 @options(JudgeOptions, "device gpu case trust engine seed as_json quiet")
@@ -284,7 +286,7 @@ def show_evaluation(
         if reproduced_by:
             print(f"reproduce with: {reproduced_by}")
         elif passed and evaluation.seed:
-            print(f"the same cases again: --seed {evaluation.seed}")
+            print(f"to use the same cases again: --seed {evaluation.seed}")
     return passed
 
 

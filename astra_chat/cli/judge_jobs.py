@@ -54,7 +54,10 @@ def work(
         typer.Option(
             min=1,
             metavar="N",
-            help="Jobs at the same time; default: on a GPU two to four, as many as cores allow.",
+            help=(
+                "Number of jobs to judge at the same time; default: two to four on a GPU,"
+                " depending on the number of cores."
+            ),
         ),
     ] = None,
     trust: TrustOption = False,
@@ -142,7 +145,7 @@ def answer(
     trust: TrustOption = False,
     check: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Only check whether this machine could judge the jobs."),
+        typer.Option(metavar="JSON", help="Only check whether this machine can judge the jobs."),
     ] = None,
 ) -> None:
     """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray

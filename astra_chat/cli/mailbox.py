@@ -105,7 +105,7 @@ def answer(
     words: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="For a FILE that is a kernel (.cu): what you did, in a sentence."
+            metavar="TEXT", help="What you did, in a sentence, if FILE is a kernel (.cu, .py)."
         ),
     ] = None,
     words_file: Annotated[
@@ -120,7 +120,7 @@ def answer(
     then_next: Annotated[
         bool,
         typer.Option(
-            "--next", help="Then wait for the next question in the mailbox, and print it."
+            "--next", help="Afterwards, wait for the next question in the mailbox and print it."
         ),
     ] = False,
     short: Annotated[
@@ -142,8 +142,8 @@ def answer(
         raise BadInput("give --words TEXT or --words-file FILE, not both")
     if words_file is not None:
         words = text_of(words_file)
-    if file.suffix == ".cu" and words is None:
-        raise BadInput(f"{file} is a kernel: say what you did with --words TEXT")
+    if file.suffix in (".cu", ".py") and words is None:
+        raise BadInput(f"{file} is a kernel: describe what you did with --words TEXT")
     checked = check_and_give(
         find(box, name),
         text_of(file, MAX_BYTES + 1),

@@ -24,8 +24,10 @@ LauncherOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="C++ file with a function of pointers and numbers that calls yours, for functions that"
-        " take structs or objects; compiled after the kernel's file.",
+        help=(
+            "C++ file with a function that takes pointers and numbers and calls yours; needed if"
+            " yours takes structs or objects. It is compiled after the kernel's file."
+        ),
     ),
 ]
 FolderOption = Annotated[
@@ -36,7 +38,7 @@ RootOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Search this folder and its subfolders for headers that are not found otherwise.",
+        help="Search this folder and its subfolders for headers that are not found elsewhere.",
     ),
 ]
 DefineOption = Annotated[
@@ -107,7 +109,7 @@ def new(
     dtype: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TENSOR=DTYPE", help="Dtype of a tensor, if it differs from the case's."
+            metavar="TENSOR=DTYPE", help="Dtype of a tensor, if it differs from that of the case."
         ),
     ] = None,
     reference: ReferenceOption = None,

@@ -158,7 +158,7 @@ def _put_calls(calls: Path, how: _How, made: Path, called: Path) -> None:
     except BadInput as error:
         text = str(error).replace(str(made), str(called))
         raise BadInput(
-            f"{text}; without --calls the task can be made, and completed by hand"
+            f"{text}; without --calls, you can create the task and complete it by hand"
         ) from None
 
 
@@ -174,7 +174,7 @@ def _require_complete(task: Path) -> None:
             raise BadInput(f"{task}/{problem}")
     except BadInput as error:
         error.add_note(f"see all of it with: astra-chat tasks check {task}")
-        error.add_note("then run the same command again: it continues from there")
+        error.add_note("then run the same command again, which continues from there")
         raise
 
 

@@ -35,7 +35,7 @@ def replay(
     round_number: Annotated[
         int | None,
         typer.Option(
-            "--round", metavar="N", help="Show only this round; 0: what came before the first."
+            "--round", metavar="N", help="Show only this round; 0 is everything before the first."
         ),
     ] = None,
     role: Annotated[

@@ -92,7 +92,7 @@ def exit_by(result: RunResult, resume_with: str) -> None:
         note(f"resume with: {resume_with}")
         raise typer.Exit(INTERRUPTED)
     if ended is not None and ended.reason in ("budget", "evaluations"):
-        note(f"with a larger budget, resume with: {resume_with}")
+        note(f"to resume with a larger budget: {resume_with}")
     if ended is not None and ended.reason == "waiting":
         if result.question is not None:
             box, name = result.question.parent, result.question.name

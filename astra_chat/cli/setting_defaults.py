@@ -58,4 +58,4 @@ def _announce(names: set[str]) -> None:
 def note_unread() -> None:
     """Say which files are not read."""
     for file in settings.unread_files():
-        note(f"{file} is not read: no settings are taken from a task's or a run's folder")
+        note(f"{file} is not read: settings in the folder of a task or a run are ignored")

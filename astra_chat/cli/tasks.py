@@ -27,8 +27,10 @@ MutantsOption = Annotated[
     int,
     typer.Option(
         min=0,
-        help="Number of seeded bugs to draw from those that the baseline can have; the check cases"
-        " are scored by this sample. 0: none.",
+        help=(
+            "Number of seeded bugs that score the check cases, drawn from all that fit the"
+            " baseline; 0: none."
+        ),
     ),
 ]
 

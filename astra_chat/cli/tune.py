@@ -37,7 +37,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME=1,2,4",
-            help="Values to try for a constant that the kernel does not mark; may be repeated.",
+            help="Values to try for a constant that is not marked in the kernel; may be repeated.",
         ),
     ] = None,
     points: Annotated[
@@ -74,11 +74,15 @@ def tune(
     <= 1024', the judge measures the best-ranked ones, and the fastest is confirmed."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
+    from astra_chat.tools.language import is_triton
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.tools.tuning.search import tune as tuned
     from astra_chat.tools.tuning.space import read_space
+    from astra_vgpu.ground.errors import BadInput
 
     space = read_space(text_of(kernel), dict(map(_values, param or [])))
+    if by_shape and is_triton(space.source):
+        raise BadInput("--by-shape takes CUDA only: in Triton, write the choice into the launcher")
     constants = counted(len(space.parameters), "constant")
     note(f"{constants}, {counted(space.combinations, 'combination')}")
     with work_progress() as told, open_judge(task, on_progress=told, **judging) as judge:

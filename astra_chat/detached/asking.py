@@ -110,7 +110,7 @@ class DetachedJudge:
             job = known = job.model_copy(update={"seed": self._seed(job)})
             texts = {sha256_of(source): source}
             texts |= {sha256_of(text): text for text in self._local.task.files().values()}
-            close_jobs(box, "The run asks for another job now.")
+            close_jobs(box, "The run has moved on to another job.")
             folder = write_job(box, job, texts)
         problem = _problem(folder, known)
         if problem is not None:
@@ -146,7 +146,7 @@ class DetachedJudge:
     def _asking(self) -> tuple[Path, str]:
         """The folder of jobs, and the run's name."""
         if self._run is None:
-            raise RuntimeError("a detached judge is asked by a run")
+            raise RuntimeError("only a run can use a detached judge")
         return self._run
 
     def _job(

@@ -227,12 +227,12 @@ def _has_result(folder: Path) -> bool:
 def _checked(file: Path) -> dict[str, str]:
     """Returns the members of a file as text, each with its hash in the manifest. Raises
     BadInput."""
-    members = read_zip(file, "not a file of jobs")
+    members = read_zip(file, "not a job archive")
     try:
         manifest = JobsManifest.model_validate_json(members.pop(MANIFEST, b""))
     except ValidationError:
         raise BadInput(
-            f"{file} is not a file of jobs (it has no valid {MANIFEST}): create one with"
+            f"{file} is not a job archive (it has no valid {MANIFEST}): create one with"
             " `astra-chat judge pack`"
         ) from None
     if members.keys() != manifest.files.keys():
@@ -241,7 +241,7 @@ def _checked(file: Path) -> dict[str, str]:
     for name, content in members.items():
         what = OF_TEXTS.fullmatch(name)
         if what is None and OF_A_JOB.fullmatch(name) is None:
-            raise BadInput(f"{file} holds '{one_line(name)[:200]}', which is not part of a job")
+            raise BadInput(f"{file} contains '{one_line(name)[:200]}', which is not part of a job")
         if len(content) > MAX_FILE_BYTES:
             raise BadInput(f"{file}: {name} has more than {MAX_FILE_BYTES:,} bytes")
         sha = sha256_of_bytes(content)

@@ -251,7 +251,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--address", default="")
     parser.add_argument("--gpu", required=True)
     parser.add_argument("--trust", action="store_true")
-    parser.add_argument("--check", action="store_true", help="only whether there is such a GPU")
+    parser.add_argument(
+        "--check", action="store_true", help="only check whether the cluster has such a GPU"
+    )
     given = parser.parse_args(arguments)
     results = own_stdout()
     packed = b"" if given.check else read_framed(sys.stdin.buffer)

@@ -93,7 +93,7 @@ def _mismatch(result: Result, job: Job) -> str:
     if judges != {job.judge_sha256}:
         return "another version of the judge made it"
     if found.candidate != job.source[:12]:
-        return f"it is about candidate {one_line(found.candidate)[:40]}"
+        return f"it is for candidate {one_line(found.candidate)[:40]}"
     if isinstance(found, Tuning) != (job.tune is not None):
         return f"the job asks for {'an evaluation' if job.tune is None else 'a tuning'}"
     if isinstance(found, Tuning):

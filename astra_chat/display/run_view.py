@@ -128,8 +128,8 @@ class View:
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
                     f"turn {record.turn} differs from the {self._expecting}: for {candidate},"
-                    f" {expected} was expected, and the judge found {found}; the run continues with"
-                    " that",
+                    f" {expected} was expected, but the judge found {found}; the run continues"
+                    " with that result",
                     "yellow",
                 )
             case Resumed(started=started, options=options):

@@ -69,7 +69,7 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
         lines.append(f"rejected: {reasons}")
     if spent.contradictions:
-        lines.append(f"turns accepted that contradict the facts: {spent.contradictions}")
+        lines.append(f"turns accepted although they contradict the facts: {spent.contradictions}")
     went = f": {time_words(use)}" if use else ""
     return [*lines, f"in all {seconds:.1f} s{went}"]
 

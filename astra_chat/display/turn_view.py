@@ -36,6 +36,7 @@ from astra_chat.tools.descriptions import (
     speed,
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
+from astra_chat.tools.language import written_in
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import NOT_PROFILED, Profile, Timed, candidate_id
@@ -113,7 +114,7 @@ def objection_text(objection: RejectedReply | Contradiction) -> str:
         case RejectedReply(speaker=speaker, reason=reason):
             return f"{speaker}'s reply was sent back: {reason}"
         case Contradiction(speaker=speaker, reason=reason, stands=stands):
-            came = "repeats its reply despite this" if stands else "is asked to check"
+            came = "repeats its reply unchanged" if stands else "is asked to check"
             return f"{speaker} {came}: {reason}"
 
 
@@ -130,7 +131,8 @@ def _kernel_lines(
         shown = [line for line in shown if line.startswith("+")][:MAX_CHANGES]
     if kernel.edits:
         counts += f", given as {counted(kernel.edits, 'edit')}"
-    lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
+    name = f"{kernel.candidate}{written_in(kernel.source)}"
+    lines = [Text(kernel.words), Text(f"candidate {name}: {counts}", "dim")]
     for line in shown:
         text = Text(f"  {line}", "green" if line.startswith("+") else "red")
         text.truncate(width - 2, overflow="ellipsis")
@@ -182,11 +184,11 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
 
 def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
     if isinstance(evaluation.outcome, Timed):
-        return "confirmation on fresh seeds: this result is the one reported"
+        return "confirmation on fresh seeds: this is the result that is reported"
     won = (before.counted.get(evaluation.candidate) or (None, None))[1]
     figure = f" ({speed(won)})" if won else ""
     return (
-        f"the winner{figure} failed its confirmation; the case that it failed joins the"
+        f"the winner{figure} failed its confirmation; the case that it failed is added to the"
         " run's cases, and its repair or the next best candidate is confirmed instead"
     )
 

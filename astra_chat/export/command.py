@@ -70,7 +70,7 @@ def export(
     for file in files:
         run = load_transcript(file)
         if run.name in runs:
-            note(f"{file}: run {run.name} is {runs[run.name].path} too, and is left out")
+            note(f"{file}: run {run.name} is also in {runs[run.name].path}, so it is left out")
         else:
             runs[run.name] = run
     wanted = Filter(confirmed=confirmed, measured=measured, device=device, live=live)

@@ -20,6 +20,7 @@ from astra_chat.analysis.rows import CaseRow, EvaluationRow
 from astra_chat.export.filters import Filter
 from astra_chat.tools.build.tvm_ffi_binding import binding_source
 from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import Case, sha256_of
 from astra_chat.transcript.recorded_task import task_of
 from astra_vgpu.ground.errors import BadInput
@@ -93,6 +94,7 @@ def data_set(runs: Sequence[RecordedRun], wanted: Filter, license: str = "") -> 
     files: dict[str, bytes] = {}
     traces: dict[str, list[Json]] = {}
     for run in runs:
+        arch = run.transcript.header.device.arch
         with task_of(run.transcript, None) as task:
             require_sayable(task)
             for dtype in task.dtypes:
@@ -100,7 +102,7 @@ def data_set(runs: Sequence[RecordedRun], wanted: Filter, license: str = "") -> 
                 files[f"definitions/{OP_TYPE}/{name}.json"] = _text(definition(task, dtype))
             for row in wanted.of(run.evaluations):
                 for dtype in task.dtypes:
-                    one = solution(task, row, dtype, license)
+                    one = solution(task, row, dtype, license, arch)
                     path = f"solutions/{AUTHOR}/{OP_TYPE}/{one['definition']}/{one['name']}.json"
                     files[path] = _text(one)
                 for trace in _traces(run, task, row):
@@ -123,7 +125,7 @@ def require_sayable(task: Task) -> None:
             if arg.access == "workspace"
             else "may be absent"
             if arg.optional
-            else "holds indices, and inputs are random"
+            else "contains indices, because its inputs are random"
             if arg.index is not None
             else ""
         )
@@ -194,9 +196,13 @@ def _reference(task: Task) -> str:
     )
 
 
-def solution(task: Task, row: EvaluationRow, dtype: str, license: str) -> Json:
-    """A candidate: its source, the task's headers and the binding."""
-    sources = {"kernel.cu": row.source, "binding.cpp": source(task), **task.header_texts()}
+def solution(task: Task, row: EvaluationRow, dtype: str, license: str, arch: str) -> Json:
+    """A candidate: its source, of a Triton candidate its CUDA text for `arch`; the task's headers
+    and the binding. Raises BadInput for a Triton candidate without such a text, and
+    MissingDependency without Triton."""
+    text = cuda_source(row.source, task, arch)
+    sources = {"kernel.cu": text, "binding.cpp": source(task), **task.header_texts()}
+    made = "" if text == row.source else f"made by Triton for {arch}; "
     provenance = f"run {row.run}, round {row.round}, {row.role or 'baseline'}, Astra {row.astra}"
     return {
         "name": f"{task.name}_{row.candidate}_{dtype}",
@@ -210,7 +216,7 @@ def solution(task: Task, row: EvaluationRow, dtype: str, license: str) -> Json:
             "destination_passing_style": True,
         },
         "sources": [{"path": path, "content": text} for path, text in sources.items()],
-        "description": f"{row.plan_title or 'the baseline'} ({provenance};"
+        "description": f"{row.plan_title or 'the baseline'} ({made}{provenance};"
         f" nvcc flags {' '.join(task.flags)}; licence {license or 'not stated'})",
     }
 

@@ -17,7 +17,7 @@ from astra_chat.version import __version__
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 RULES = {
     "not-correct": "The kernel is not correct, or could not be judged.",
-    "slower": "The kernel is slower than the one before it.",
+    "slower": "The kernel is slower than before the change.",
 }
 
 

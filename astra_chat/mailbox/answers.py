@@ -1,7 +1,8 @@
 """Answers to a question: given once, taken once, and never lost.
 
 `mailbox answer` puts given.json there in one piece. Whoever writes by hand leaves reply.json, or
-kernel.cu and words.md; those may be seen half written, so they count once they are whole.
+kernel.cu (in Triton kernel.py) and words.md; those may be seen half written, so they count once
+they are whole.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from astra_chat.mailbox.questions import (
     ANSWERED_BY,
     CLOSED,
     GIVEN,
-    KERNEL,
+    KERNELS,
     REPLY,
     TAKEN,
     WORDS,
@@ -145,14 +146,15 @@ def _by_hand(question: Question) -> GivenAnswer | None:
     """Raises Unreadable for two answers: nobody but their writers knows which one counts."""
     folder = question.folder
     reply = read_text(folder / REPLY)
-    source = read_text(folder / KERNEL) if question.meta.kernel else None
+    there = [n for n in KERNELS if question.meta.kernel and (folder / n).exists()]
+    if len(given := [REPLY] * (reply is not None) + there) > 1:
+        raise Unreadable(f"{' and '.join(given)} are two answers: delete one")
+    source = read_text(folder / there[0]) if there else None
     words = read_text(folder / WORDS) if source is not None else None
-    if reply is not None and source is not None:
-        raise Unreadable(f"{REPLY} and {KERNEL} are two answers: delete one")
     text = None
     if reply is not None and (_is_whole_json(reply) or _settled(folder / REPLY)):
         text = reply
-    if source is not None and words is not None and _settled(folder / KERNEL, folder / WORDS):
+    if source is not None and words is not None and _settled(folder / there[0], folder / WORDS):
         text = kernel_reply(words, source)
     if text is None:
         return None

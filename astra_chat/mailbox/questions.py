@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.agents.turns import Position, RoleName
 from astra_chat.mailbox.files import Unreadable, read_text, whole_folder, write_new
+from astra_chat.tools.language import SUFFIXES
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput
@@ -23,7 +24,9 @@ from astra_vgpu.ground.errors import BadInput
 PROMPT, SCHEMA, META, CLOSED = "prompt.md", "schema.json", "meta.json", "closed.md"
 GIVEN, TAKEN = "given.json", "taken.json"
 """An answer that `mailbox answer` put there, and the one that the run has taken."""
-REPLY, KERNEL, WORDS, ANSWERED_BY = "reply.json", "kernel.cu", "words.md", "answered-by.txt"
+REPLY, WORDS, ANSWERED_BY = "reply.json", "words.md", "answered-by.txt"
+KERNEL = f"kernel{SUFFIXES['cuda']}"
+KERNELS = (KERNEL, f"kernel{SUFFIXES['triton']}")
 """Answers written by hand."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -51,7 +54,7 @@ class Meta(Value):
     transcript: str
     """Path of the run's transcript on the machine where it runs."""
     kernel: bool
-    """A kernel is an answer: kernel.cu and words.md in the place of reply.json."""
+    """A kernel is an answer: kernel.cu or kernel.py, and words.md, instead of reply.json."""
 
     @property
     def position(self) -> Position:
@@ -89,8 +92,8 @@ class Question:
             return "closed"
         if any((self.folder / name).exists() for name in (GIVEN, REPLY)):
             return "answered"
-        kernel = self.meta.kernel and all((self.folder / n).exists() for n in (KERNEL, WORDS))
-        return "answered" if kernel else "open"
+        kernel = self.meta.kernel and any((self.folder / name).exists() for name in KERNELS)
+        return "answered" if kernel and (self.folder / WORDS).exists() else "open"
 
     def _text(self, name: str) -> str:
         try:

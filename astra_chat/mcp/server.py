@@ -29,11 +29,11 @@ from astra_chat.viewer.runs import RunRow, Runs
 from astra_vgpu.ground.errors import failure
 
 INSTRUCTIONS = (
-    "Astra judges and optimizes CUDA kernels. `tasks` and `task` say what a kernel has to do;"
+    "Astra judges and optimizes CUDA kernels. `tasks` and `task` describe what a kernel has to do;"
     " `evaluate` checks, times and profiles one, and `evaluation` polls one that is still running."
     " `mailbox_next` and `mailbox_answer` answer the questions of a run that was started with"
-    " --models mailbox:DIR. `runs` and `transcript` show what runs found. Times that are"
-    " 'estimated' were not measured."
+    " --models mailbox:DIR. `runs` and `transcript` show what runs found. Times marked 'estimated'"
+    " were not measured."
 )
 LOOK_S = 0.2
 """Between two looks at an evaluation or a mailbox."""

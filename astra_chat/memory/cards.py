@@ -11,9 +11,10 @@ from astra_chat.agents.memory_cards import MemoryCard, TaskClass
 from astra_chat.agents.rounds import Round
 from astra_chat.agents.run_state import state_of
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.language import language_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.intervals import mean_interval
-from astra_chat.tools.types import Timed
+from astra_chat.tools.types import Timed, candidate_id
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.summary import RoundSummary, RunSummary, Speed, Timing, summarize
@@ -32,7 +33,7 @@ def cards_of(path: Path) -> list[MemoryCard]:
     summary = summarize(transcript.records)
     best = summary.best
     if best is None or not best.confirmed:
-        raise BadInput(f"{path}: no confirmed winner: a memory accepts confirmed results only")
+        raise BadInput(f"{path}: no confirmed winner: a memory file accepts only confirmed results")
     with task_of(transcript, None) as task:
         kind = task_class(task)
     rounds = state_of(turns_of(transcript.records)).rounds
@@ -82,6 +83,7 @@ def _card(
         return None
     speed = fastest.speed if fastest else None
     found = _over(speed, round_.parent) if speed else (None, None, None)
+    name, sources = (fastest or attempts[-1]).candidate, [a.kernel.source for a in round_.attempts]
     return MemoryCard(
         technique=round_.plan.title[:2000],
         change=round_.plan.change[:2000],
@@ -99,6 +101,7 @@ def _card(
         confirmed_high=round(best.high, 4),
         basis=best.basis,
         gpu=summary.device.name,
+        language=language_of(next((s for s in sources if candidate_id(s) == name), "")),
         runs=(summary.run,),
     )
 

@@ -112,7 +112,7 @@ class MailboxModels:
         """The question that these messages are: the same one for the same messages of a run, so
         that a resumed run finds its answer."""
         if self._asker is None or not isinstance(json_output, type):
-            raise RuntimeError("a mailbox is asked by a run, for a typed reply")
+            raise RuntimeError("only a run can use a mailbox, and only for a typed reply")
         place = position_in([str(m.content) for m in messages if isinstance(m, UserMessage)])
         schema = strict_schema(json_output)
         said = [f"{type(one).__name__}\n{one.content}" for one in messages]

@@ -38,7 +38,7 @@ class OfflineClient(Client):
 
     def answer(self, prompts: Sequence[str]) -> str:
         """A role's reply as JSON to these prompts, oldest first."""
-        raise RuntimeError("this recording has no model behind it")
+        raise RuntimeError("this recording cannot ask a model")
 
     async def close(self) -> None:
         """Nothing is open."""

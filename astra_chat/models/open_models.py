@@ -3,8 +3,9 @@ KINDS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from astra_chat.models.mailbox import MailboxModels
 from astra_chat.models.openai import OpenAIModels
@@ -14,6 +15,7 @@ from astra_chat.models.script import SCRIPT, load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import LIVE, ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
+from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
 from astra_chat.tools.wording import nearest
 from astra_chat.transcript.options import RunOptions
@@ -21,15 +23,19 @@ from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
 
 
-def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+def _scripted(
+    name: str, roles: Mapping[Role, ModelSpec], task: Task, languages: Sequence[Language]
+) -> Models:
     if any(spec.argument for spec in roles.values()):
         raise BadInput("'scripted' takes no argument: it reads the task's script/")
     if len(roles) == len(ROLES) and any(spec.options for spec in roles.values()):
         raise BadInput("'scripted' takes no options: it reads the task's script/")
-    return ScriptedModels(load_script(task))
+    return ScriptedModels(load_script(task, languages))
 
 
-def _transcript(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+def _transcript(
+    name: str, roles: Mapping[Role, ModelSpec], task: Task, languages: Sequence[Language]
+) -> Models:
     files = {spec.argument for spec in roles.values()}
     if len(files) != 1:
         raise BadInput("--models: 'transcript' takes one transcript: transcript:FILE")
@@ -43,7 +49,9 @@ def _transcript(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Model
     return TranscriptModels(own, "transcript")
 
 
-def _mailbox(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+def _mailbox(
+    name: str, roles: Mapping[Role, ModelSpec], task: Task, languages: Sequence[Language]
+) -> Models:
     folders = {spec.argument for spec in roles.values()}
     if len(folders) != 1 or "" in folders:
         raise BadInput("--models: 'mailbox' takes one folder: mailbox:DIR")
@@ -52,18 +60,21 @@ def _mailbox(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return MailboxModels(name, Path(folders.pop()))
 
 
-def _live(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+def _live(
+    name: str, roles: Mapping[Role, ModelSpec], task: Task, languages: Sequence[Language]
+) -> Models:
     return OpenAIModels(name, roles)
 
 
-KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
+Opening: TypeAlias = Callable[[str, Mapping[Role, ModelSpec], Task, Sequence[Language]], Models]
+KINDS: dict[str, Opening] = {
     "scripted": _scripted,
     **dict.fromkeys(LIVE, _live),
     "transcript": _transcript,
     "mailbox": _mailbox,
 }
 """Functions that open models, by the name before the colon in --models. Each gets the whole of
---models, the roles of its kind, and the task."""
+--models, the roles of its kind, the task, and the languages of the run's kernels."""
 
 
 DECIDING = ("tier", "strategy")
@@ -77,6 +88,7 @@ REPEATED = (
     "winner_repairs",
     "mutants",
     "tune",
+    "languages",
     "stop_at_percent",
     "patience",
 )
@@ -105,19 +117,24 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
     return options.model_copy(update={"models": "scripted"})
 
 
-def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:
+def open_models(
+    spec: str,
+    task: Task,
+    base_url: str | None = None,
+    languages: Sequence[Language] = CUDA_ONLY,
+) -> RunModels:
     """The models named by --models, see models/spec.py. record:FILE: or auto:FILE: may precede
-    them; replay:FILE stands alone.
+    them; replay:FILE stands alone. `languages`: of the run's kernels.
 
     Raises BadInput, which names the backends, and MissingDependency for a missing key.
     """
     mode, _, rest = spec.partition(":")
     if mode == "replay":
         if base_url is not None:
-            raise BadInput("--base-url: replay: calls no server")
+            raise BadInput("--base-url has no effect: replay: does not call a server")
         recording = Recording(_file(rest, spec), "replay")
         assert recording.head is not None
-        played = RecordedModels(recording.head, task)
+        played = RecordedModels(recording.head, task, languages)
         return RunModels(played.name, dict.fromkeys(ROLES, played), recording)
     if mode in ("record", "auto"):
         file, _, inner = rest.partition(":")
@@ -128,9 +145,9 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
         name = at_address(inner, base_url)
         path = _file(file, spec)
         recording = Recording(path, "record") if mode == "record" else Recording(path, "auto")
-        return RunModels(name, _parts(name, task), recording)
+        return RunModels(name, _parts(name, task, languages), recording)
     name = at_address(spec, base_url)
-    return RunModels(name, _parts(name, task))
+    return RunModels(name, _parts(name, task, languages))
 
 
 def _file(name: str, spec: str) -> Path:
@@ -139,7 +156,7 @@ def _file(name: str, spec: str) -> Path:
     return Path(name)
 
 
-def _parts(spec: str, task: Task) -> dict[Role, Models]:
+def _parts(spec: str, task: Task, languages: Sequence[Language]) -> dict[Role, Models]:
     """The models of each role; one object for all roles of a kind."""
     roles = parse(spec)
     for one in roles.values():
@@ -155,5 +172,5 @@ def _parts(spec: str, task: Task) -> dict[Role, Models]:
     for kind, make in KINDS.items():
         played = {role: one for role, one in roles.items() if one.kind == kind}
         if played:
-            parts |= dict.fromkeys(played, make(spec, played, task))
+            parts |= dict.fromkeys(played, make(spec, played, task, languages))
     return parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from autogen_core.models import ChatCompletionClient
@@ -21,6 +21,7 @@ from astra_chat.models.spec import LIVE, ROLES, Role, parse
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import FREE, Price
+from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import Header, RepeatedRun
@@ -142,10 +143,10 @@ class RunModels:
 class RecordedModels:
     """The models of a recording that is played back: there are none."""
 
-    def __init__(self, head: Head, task: Task) -> None:
+    def __init__(self, head: Head, task: Task, languages: Sequence[Language] = CUDA_ONLY) -> None:
         self.name, self._roles = head.models, head.roles
         scripted = any(spec.kind == "scripted" for spec in parse(head.models).values())
-        self._script = ScriptedModels(load_script(task)) if scripted else None
+        self._script = ScriptedModels(load_script(task, languages)) if scripted else None
 
     def client(self, role: Role) -> ChatCompletionClient:
         return OfflineClient()

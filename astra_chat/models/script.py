@@ -1,9 +1,10 @@
-"""A task's scripted run, script/script.toml, as values. Its kernels are files beside it, or stored
-as edits of one."""
+"""A task's scripted run, script/script.toml, as values; script/triton.toml where the run takes
+Triton, too. Its kernels are files beside it, or stored as edits of one."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +21,14 @@ from astra_chat.agents.turns import (
     TestCase,
     TestSuite,
 )
+from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.task.folder import BUILTIN, Task, task_names
 from astra_chat.tools.types import Basis, Value
 from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
 
 SCRIPT = Path("script", "script.toml")
+TRITON_SCRIPT = Path("script", "triton.toml")
 
 Expected = Literal[
     "refused",
@@ -198,13 +201,17 @@ def scripted_names() -> list[str]:
     return [n for n in task_names() if (BUILTIN / n / SCRIPT).is_file()]
 
 
-def load_script(task: Task) -> Script:
-    """The scripted run of a task. Raises BadInput naming file and field of what is wrong."""
-    path = task.folder / SCRIPT
+def load_script(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> Script:
+    """The scripted run of a task, for kernels in these languages. Raises BadInput naming file and
+    field of what is wrong."""
+    mixed = task.folder / TRITON_SCRIPT
+    path = mixed if "triton" in languages and mixed.is_file() else task.folder / SCRIPT
     folder = path.parent
+    if not path.is_file() and mixed.is_file():
+        raise BadInput(f"the scripted run of {task.name} needs --languages cuda,triton")
     if not path.is_file():
         raise BadInput(
-            f"task {task.name} has no scripted run ({path} is missing): --models says who answers:"
+            f"task {task.name} has no scripted run ({path} is missing): --models sets who answers:"
             " mailbox:DIR (you or a coding agent, without a key), openai:MODEL (a key in"
             " OPENAI_API_KEY),"
             " or openai:MODEL with --base-url http://HOST:PORT/v1 (your own server); without a"
@@ -250,7 +257,7 @@ def _source(folder: Path, stored: dict[str, str], name: str) -> str:
     if name in stored:
         return stored[name]
     if not (folder / name).is_file():
-        raise BadInput(f"{folder / 'script.toml'} names {name}, which does not exist")
+        raise BadInput(f"the script in {folder} names {name}, which does not exist")
     return (folder / name).read_text()
 
 

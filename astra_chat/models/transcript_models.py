@@ -66,7 +66,7 @@ class TranscriptClient(OfflineClient):
 
     def answer(self, prompts: Sequence[str]) -> str:
         """The recorded reply. Raises ValueError if no prompt states its position."""
-        nothing = "the recorded run has no such turn"
+        nothing = "this turn does not exist in the recorded run"
         otherwise = _reply(Pass(words=nothing))
         if self._role == "selector":
             otherwise = NextSpeaker(choose=nothing).model_dump_json()

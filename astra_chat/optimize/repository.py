@@ -65,9 +65,15 @@ def warning(place: Place) -> str | None:
     """What the user has to know of the file's place, in one line: it is in no repository, or in
     another than this folder, or is not as the commit has it that is checked out."""
     if not place.in_git:
-        return f"{place.path} is not in a git repository: paths in the patch start from {place.top}"
+        return (
+            f"{place.path} is not in a git repository: paths in the patch are relative to"
+            f" {place.top}"
+        )
     if _top(Path.cwd()) not in (None, place.top):
-        return f"{place.path} is not in this repository: paths in the patch start from {place.top}"
+        return (
+            f"{place.path} is not in this repository: paths in the patch are relative to"
+            f" {place.top}"
+        )
     committed = _git(place, "rev-parse", "--verify", "--quiet", f"HEAD:{place.name}")
     if committed is None:
         return f"{place.name} is not in HEAD: the patch is against the file as it is now"

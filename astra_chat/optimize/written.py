@@ -102,7 +102,7 @@ def _patched(
     write_whole(own.patch, patch_text(changes, words).encode())
     yield f"{begun.file}: {gain}"
     if form.bridged:
-        yield f"{form.bridged} of it calls the winner's launcher, {task.entry}: test it once"
+        yield f"its {form.bridged} calls the winner's launcher, {task.entry}; test this once"
     yield f"patch: {own.patch}, against sha256 {begun.sha256}"
     yield from _way(own, begun, place, text)
 

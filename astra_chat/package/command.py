@@ -93,7 +93,7 @@ def package(
         bool,
         typer.Option(
             "--trial",
-            help="Write a plugin without a proof; it works only under `astra-chat step`.",
+            help="Write a plugin without a proof, which works only under `astra-chat step`.",
         ),
     ] = False,
     check: Annotated[

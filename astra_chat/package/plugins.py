@@ -64,7 +64,7 @@ def _everything(found: Sequence[Winner], engine: Engine, arch: str | None) -> Co
     winners = {one.task.name: one for one in found}
     hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
     if not hooks:
-        raise BadInput("this engine has no call for any of these winners")
+        raise BadInput("this engine calls none of these winners' operators")
     return Contents(engine, _arch(found, arch), {name: winners[name] for name in hooks}, hooks)
 
 
@@ -130,7 +130,7 @@ def hooks_of(winner: Winner, engine: Engine) -> tuple[EngineHook, ...]:
         return ()
     own = tuple(hook for hook in file.hooks if hook.engine == engine)
     if not own:
-        why = file.none or f"its {ENGINE_FILE} has no hook of {engine}"
+        why = file.none or f"its {ENGINE_FILE} defines no hook for {engine}"
         note(f"{winner.task.name} is left out: {why}")
     return own
 

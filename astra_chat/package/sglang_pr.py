@@ -15,13 +15,17 @@ from astra_chat.package.winners import Winner
 from astra_chat.session.export_example import input_lines
 from astra_chat.tools.build.bound_launcher import needs_launcher
 from astra_chat.tools.build.tvm_ffi_binding import binding_source, parameter_names
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import is_float
 from astra_vgpu.ground.errors import BadInput
 
 KERNELS = "python/sglang/kernels"
 KDA = f"{KERNELS}/kda_kernels"
 TESTS = "test/registered/kernels"
+ARCH = "sm_90"
+"""What Triton's machine code is made for, as the registration says."""
 EXPORT = re.compile(r"^TVM_FFI_DLL_EXPORT_TYPED_FUNC\(.*\);$", re.MULTILINE)
 SCALARS = {"float": "float", "int64_t": "int", "bool": "bool"}
 
@@ -36,10 +40,12 @@ def write_pull_request(found: Sequence[Winner], folder: Path) -> None:
         if file is None:
             continue
         if needs_launcher(winner.task, winner.source):
-            note(f"{name} is left out: its file has no launcher of the contract; --for files")
+            note(
+                f"{name} is left out: its file has no launcher as in the contract; use --for files"
+            )
             continue
         if file.upstream is None:
-            note(f"{name} is left out: its engine.toml names no operator of SGLang's")
+            note(f"{name} is left out: its engine.toml names no operator of SGLang")
             continue
         for path, text in pull_request_files(winner, file.upstream).items():
             place = folder / path
@@ -70,13 +76,19 @@ def pull_request_files(winner: Winner, upstream: Upstream) -> dict[str, str]:
 
 
 def _cuda(winner: Winner) -> str:
-    """The winner's source as it was judged, its checks, and the entry that load_jit exports."""
+    """The winner's source as it was judged, its checks, and the entry that load_jit exports. Raises
+    MissingDependency for a Triton source where Triton is not installed."""
     task = winner.task
     binding = EXPORT.sub("", binding_source(task)).rstrip()
+    text = cuda_source(winner.source, task, ARCH).rstrip()
+    author = ""
+    if is_triton(winner.source):
+        lines = [f"// {line}".rstrip() for line in winner.source.splitlines()]
+        author = "\n".join(["// Made by Triton of this source:", *lines, "", ""])
     return (
         f"// KDA provenance: candidate {winner.best.candidate} of run {winner.summary.run}, found"
         f" by Astra\n// (PULL_REQUEST.md). {task.summary}\n#pragma once\n\n"
-        f"{winner.source.rstrip()}\n\n{binding}\n"
+        f"{author}{text}\n\n{binding}\n"
     )
 
 

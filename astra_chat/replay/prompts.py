@@ -85,9 +85,8 @@ def _of_turn(
         yield Prompt(number, "selector", "", question(before, legal))
     if speaker in get_args(RoleName):
         role: RoleName = speaker  # type: ignore[assignment]
-        yield Prompt(
-            number, role, instructions(role, context.basis), turn_prompt(role, context, before)
-        )
+        system = instructions(role, context.basis, before.limits.languages)
+        yield Prompt(number, role, system, turn_prompt(role, context, before))
 
 
 def _asked_before(transcript: Transcript, turn: int) -> list[Record]:

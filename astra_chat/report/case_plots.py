@@ -37,7 +37,7 @@ MOST_CASES = 40
 def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
     """`named`: it is a candidate's; else the baseline's against itself."""
     cases = timing.cases[:MOST_CASES]
-    plot = case_rows(f"{name}-cases", "Time by case, of the baseline's", cases)
+    plot = case_rows(f"{name}-cases", "Time by case, relative to the baseline", cases)
     for row, case in enumerate(cases):
         _bar(
             plot,

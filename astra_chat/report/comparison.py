@@ -139,7 +139,7 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
     plot.axes.yaxis.set_major_formatter("{x:g}x")
     plot.legend(1)
     caption = (
-        "By the evaluations of the search. Solid lines are measured; dashed ones are estimated."
+        "From the evaluations of the search. Solid lines are measured; dashed ones are estimated."
     )
     if len(runs) > len(shown):
         caption += f" {len(shown)} of {counted(len(runs), 'run')}."

@@ -1,4 +1,4 @@
-"""CUDA sources as lines of HTML with syntax colours, by Pygments.
+"""CUDA and Triton sources as lines of HTML with syntax colours, by Pygments.
 
 A line is coloured once for all sources that have it: candidates of a run share most of theirs. Only
 what has a colour of its own is marked, by a short element: sources are most of a page.
@@ -13,10 +13,13 @@ from itertools import groupby
 from operator import itemgetter
 
 from markupsafe import Markup, escape
+from pygments.lexer import RegexLexer
 from pygments.lexers.c_cpp import CppLexer
 from pygments.lexers.c_like import CudaLexer
+from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.text import plain
 
 LONGEST = 2_000
@@ -41,6 +44,8 @@ MARKS = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
 def highlighted(source: str) -> list[Markup]:
     """Every line of a source; what others wrote is escaped, and unseen characters spelt out."""
     found, inside = [], False
+    if is_triton(source):
+        return [_colored(line, _PYTHON) for line in plain(source).split("\n")]
     for line in plain(source).split("\n"):
         markup, inside = _line(line, inside)
         found.append(markup)
@@ -74,17 +79,17 @@ def _left_open(line: str) -> bool:
     return False
 
 
-def _colored(line: str) -> Markup:
+def _colored(line: str, lexer: RegexLexer | None = None) -> Markup:
     if len(line) > LONGEST:
         return escape(line)
-    return Markup("").join(_spans(line))
+    return Markup("").join(_spans(line, lexer or _LEXER))
 
 
-def _spans(line: str) -> Iterator[Markup]:
+def _spans(line: str, lexer: RegexLexer) -> Iterator[Markup]:
     """Neighbours of one colour are in one element."""
     indent = len(line) - len(line.lstrip())
     yield escape(line[:indent])
-    tokens = _LEXER.get_tokens_unprocessed(f"{line[indent:]}\n")
+    tokens = lexer.get_tokens_unprocessed(f"{line[indent:]}\n")
     for kind, texts in groupby(((_color(k), s.removesuffix("\n")) for _, k, s in tokens), _first):
         yield _span(kind, "".join(text for _, text in texts))
 
@@ -102,3 +107,4 @@ def _span(color: str, text: str) -> Markup:
 
 _first = itemgetter(0)
 _LEXER: CppLexer = CudaLexer()
+_PYTHON: RegexLexer = PythonLexer()

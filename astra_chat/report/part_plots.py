@@ -48,7 +48,10 @@ def profiled_parts(
     what = (
         "by the virtual GPU's model"
         if basis == "estimated"
-        else ("of Nsight Compute's duration: attributed by its figures, not measured one by one")
+        else (
+            "of Nsight Compute's duration, attributed from its metrics rather than measured"
+            " separately"
+        )
     )
     caption = (
         f"Parts {what}. Fixed: starting the launch and its first access to memory. Block start:"
@@ -140,7 +143,7 @@ def seconds_by_step(name: str, spent: Spent) -> Drawing | None:
     steps = [step for step in spent.steps if step.seconds > 0]
     if not steps:
         return None
-    plot = _rows(f"{name}-steps", "Seconds of the judge, by step", [str(s.step) for s in steps])
+    plot = _rows(f"{name}-steps", "Time spent by the judge, by step", [str(s.step) for s in steps])
     for row, step in enumerate(steps):
         on_gpu = spent.gpu_s > 0 and step.step in ON_GPU
         plot.axes.barh(
@@ -153,7 +156,7 @@ def seconds_by_step(name: str, spent: Spent) -> Drawing | None:
         )
     plot.axes.set_xlabel("s, all evaluations together")
     plot.legend()
-    return plot.drawing("Read from clocks of the machine that ran the judge.", None)
+    return plot.drawing("Read from the clock of the machine that ran the judge.", None)
 
 
 def tokens_by_role(name: str, spent: Spent) -> Drawing | None:
@@ -183,7 +186,7 @@ def tokens_by_role(name: str, spent: Spent) -> Drawing | None:
     plot.axes.set_xlabel("tokens")
     plot.axes.xaxis.set_major_formatter("{x:,.0f}")
     plot.legend(4)
-    return plot.drawing("As the servers counted them.", None)
+    return plot.drawing("As counted by the servers.", None)
 
 
 def _rows(name: str, title: str, labels: list[str]) -> Plot:

@@ -92,13 +92,13 @@ def predictions(name: str, summary: RunSummary, basis: Basis) -> Drawing | None:
     ]
     if not found:
         return None
-    plot = Plot(f"{name}-predictions", "Predicted against found, over the plan's parent", 3.0)
+    plot = Plot(f"{name}-predictions", "Predicted and actual speedup over the plan's parent", 3.0)
     axes = plot.axes
     every = [1.0, *(x for x, *_ in found), *(y for _, y, _ in found)]
     ends = [min(every) * 0.9, max(every) * 1.1]
     axes.plot(ends, ends, color=BASELINE, linewidth=1, label="as predicted")
     for predicted, actual, one in found:
-        hint = f"round {one.number}, {one.title}: predicted {predicted:.2f}x, found {actual:.2f}x"
+        hint = f"round {one.number}, {one.title}: predicted {predicted:.2f}x, actual {actual:.2f}x"
         axes.plot(
             predicted,
             actual,

@@ -15,6 +15,7 @@ from astra_chat.agents.turns import Analysis, Approval, Kernel, Pass, Plan, Turn
 from astra_chat.report.highlight import highlighted
 from astra_chat.tools.descriptions import describe, describe_build, verdict
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.language import written_in
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Outcome, Timed
 
@@ -171,9 +172,10 @@ def _add(found: list[Round], turn: Turn, number: int, before: RunState, baseline
         case Kernel() as kernel:
             against, diff = _change(before, turn, kernel, baseline)
             name = kernel.candidate
+            author = f"{turn.speaker}{written_in(kernel.source)}"
             first = all(one.name != name for each in found for one in each.candidates)
             last.candidates.append(
-                Candidate(name, turn.speaker, kernel.words, number, against, diff, first)
+                Candidate(name, author, kernel.words, number, against, diff, first)
             )
         case BuildReport() as report:
             if (one := _latest(last.candidates, report.candidate)) is not None:

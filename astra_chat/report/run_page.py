@@ -182,7 +182,7 @@ def _drawings(page: RunPage, transcript: Transcript) -> Iterator[Drawing]:
         shown = timing.model_copy(update={"cases": tuple(filter(_drawable, timing.cases))})
         if hidden := len(timing.cases) - len(shown.cases):
             page.left_out.append(
-                f"{counted(hidden, 'case')} in the plots, whose times are impossible"
+                f"{counted(hidden, 'case')} in the plots, because their times are impossible"
             )
         if shown.cases:
             found += _case_drawings(page, transcript, shown)
@@ -197,7 +197,9 @@ def _case_drawings(page: RunPage, transcript: Transcript, shown: Timing) -> list
         gpu = spec(page.header.device.spec)
         roofline = case_plots.roofline(page.id, shown, work, gpu, named)
     except (AstraError, ArithmeticError, KeyError):
-        page.left_out.append("the roofline: the recorded task does not state flops and bytes")
+        page.left_out.append(
+            "the roofline, because the recorded task does not state flops and bytes"
+        )
     return [
         case_plots.times_by_case(page.id, shown, named),
         _parts(page, shown, named),

@@ -15,8 +15,8 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     ensure_binding,
     tvm_ffi_folder,
 )
+from astra_chat.tools.language import is_triton, suffix_of
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.run_folder import (
@@ -60,7 +60,7 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
 def leave_refused(source: str, folder: Path) -> str:
     """Write a winner that its confirmation refused beside the transcript; returns the file's name.
     Raises OSError."""
-    name = REFUSED_SOURCE.format(candidate_id(source))
+    name = REFUSED_SOURCE.format(candidate_id(source)) + suffix_of(source)
     _leave(source, folder / name)
     return name
 

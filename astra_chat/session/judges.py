@@ -41,6 +41,6 @@ def judge_for(
         judged = sum(isinstance(turn.payload, Evaluation) for turn in past)
         return DetachedJudge(judge, request.options.cases, judged, carrier)
     if request.folder is not None:  # it may have been begun with --judge detached
-        close_jobs(request.folder / JOBS, "The run judges on its own machine now.")
+        close_jobs(request.folder / JOBS, "The run now judges on its own machine.")
     judge.prepare()
     return judge

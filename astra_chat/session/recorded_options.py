@@ -23,7 +23,7 @@ ACCEPT = "--accept-recorded-options"
 RECORDINGS = ("record", "auto", "replay")
 PATHS = ("transcript", "mailbox")
 """Backends whose argument is a path."""
-SHOWN = {"base_url": "address", "key_env": "environment variable of the key"}
+SHOWN = {"base_url": "address", "key_env": "environment variable with the key"}
 """Options of a model that get a line of their own."""
 BY_NO_OPTION = ("repairs", "confirmations", "winner_repairs")
 """Work that no option of the command line asks for: of a file never more than the default."""
@@ -137,6 +137,8 @@ def command_line(given: RunOptions, session: SessionOptions, go_on: Sequence[str
     task = [] if session.task is None else [str(session.task)]
     words = ["astra-chat", "run", *task, *go_on]
     both = {**_given(given), **_given(session)}
+    if "languages" in both:
+        both["languages"] = ",".join(both["languages"])
     if "place" in both:  # both are said by --judge
         both["judge"] = both.pop("place")
     for name, value in both.items():

@@ -18,6 +18,7 @@ from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.system.devices import pick_device, wanted_device
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.triton.compile import require_triton
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.options import RunOptions
 from astra_vgpu.ground.errors import BadInput
@@ -123,7 +124,8 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         if session.base_url is not None:
             raise BadInput("--base-url: also give a model of that server: --models openai:MODEL")
         options = by_default(task, options)
-    models = open_models(options.models, task, session.base_url)
+    models = open_models(options.models, task, session.base_url, options.languages)
+    _require_languages(options, task, models)
     device = _device(session, models, options)
     if device.kind == "cuda" and "models" not in given and "budget" not in given:
         # Of a run on the virtual GPU, where points that are tuned do not count.
@@ -140,6 +142,17 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         folder=None if session.out is None else Path(session.out),
         memory=for_run(session.memory, task, basis_of(device)),
     )
+
+
+def _require_languages(options: RunOptions, task: Task, models: RunModels) -> None:
+    """Raise BadInput for a task that takes CUDA only, and MissingDependency where Triton is not
+    installed on the machine that judges."""
+    if "triton" not in options.languages:
+        return
+    if task.binding is not None:
+        raise BadInput(f"--languages: {task.name} has a [binding], so it takes CUDA only")
+    if options.judge == "local" and models.played is None:
+        require_triton()
 
 
 def _device(session: SessionOptions, models: RunModels, options: RunOptions) -> Device:

@@ -174,7 +174,7 @@ def request_on(
     if past.branched is None and session.out is not None:
         raise BadInput("--out requires --branch: a resumed run stays in its folder")
     if session.memory is not None:
-        raise BadInput("--memory: a recorded run keeps the cards in its first turn")
+        raise BadInput("--memory: a recorded run keeps the cards that its first turn contains")
     approver = _approver(past, session)
     here = {
         "task": task.folder,
@@ -218,13 +218,13 @@ def _approver(past: Past, session: SessionOptions) -> str | None:
             )
         if state.approve_all:
             raise BadInput(
-                f"--approver: {path} approves all further candidates, so no question would follow;"
-                " --branch FILE --from ROUND resumes before that"
+                f"--approver: {path} already approves all further candidates, so nothing would be"
+                " asked; --branch FILE --from ROUND resumes before that"
             )
         return session.approver
     recorded = past.transcript.options.approval
     if recorded == "decisions":
-        raise BadInput(f"{path} took decisions from a file: give it with --approver")
+        raise BadInput(f"{path} took its decisions from a file: give that file with --approver")
     return recorded or None
 
 

@@ -41,8 +41,8 @@ from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.task.tiers import baseline_source
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
     Chosen,
@@ -261,7 +261,7 @@ class Session:
         match item:
             case TaskResult(stop_reason=reason):
                 if reason == STALLED:
-                    raise RuntimeError("the team stopped before the run had ended")
+                    raise RuntimeError("the team stopped before the end of the run")
             case SelectSpeakerEvent():
                 chosen = Chosen(decision=selector.decisions.popleft())
                 self._recorder.record(*self._meter.take("selector"), chosen)

@@ -39,7 +39,7 @@ class Budget(Value):
             lines.append(f"${max(0.0, self.usd - tokens.usd):.2f} of ${self.usd:.2f}")
         if self.evaluations is not None:
             left = max(0, self.evaluations - evaluations)
-            kept = ", one of them for the winner's confirmation" if left else ""
+            kept = ", one of which is reserved for the winner's confirmation" if left else ""
             lines.append(f"{left} of {self.evaluations} evaluations{kept}")
         return ", ".join(lines)
 

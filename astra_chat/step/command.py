@@ -39,7 +39,7 @@ def step(
             "-o",
             "--out",
             metavar="FILE",
-            help="Write the report as JSON; it also serves as a proof.",
+            help="Write the report as JSON, which also serves as a proof.",
         ),
     ] = None,
     html: Annotated[
@@ -58,8 +58,10 @@ def step(
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="Instead of a model: a function that takes a number of requests and returns a"
-            " function that computes one step.",
+            help=(
+                "A function to use instead of a model: it takes a number of requests and returns"
+                " a function that computes one step."
+            ),
         ),
     ] = None,
     batches: Annotated[
@@ -67,13 +69,13 @@ def step(
         typer.Option("--batch", metavar="N", min=1, help="Requests in a step. Default: 1, 8, 64."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=6, max=10_000, help="How many times to time each variant.")
+        int, typer.Option(min=6, max=10_000, help="Number of times to time each variant.")
     ] = 25,
     alone: Annotated[
         bool, typer.Option("--alone/--not-alone", help="Also measure each winner alone.")
     ] = True,
     engine_arguments: Annotated[
-        str, typer.Option(metavar="WORDS", help="Further arguments of SGLang's server.")
+        str, typer.Option(metavar="WORDS", help="Additional arguments for SGLang's server.")
     ] = "",
     python: Annotated[
         Path | None,

@@ -365,7 +365,7 @@ def _why_not_engaged(name: str, some: Sequence[Samples], models: Sequence[ModelR
         row[:2] == (name, "took") for s in some for v in s.variants.values() for row in v.counts
     )
     if took:
-        return "it took calls, but none of its kernels is in a graph"
+        return "it handled calls, but none of its kernels is in a graph"
     return "these steps do not call it"
 
 

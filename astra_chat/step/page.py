@@ -12,7 +12,7 @@ from astra_chat.step.samples import AGAIN, ALL, ONLY, WITHOUT
 TEMPLATES = Path(__file__).parent / "templates"
 MEANING = {
     WITHOUT: "without winners",
-    AGAIN: "the same, captured again",
+    AGAIN: "same step, captured again",
     ALL: "all winners",
 }
 

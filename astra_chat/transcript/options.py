@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.options import RunArguments, declared
+from astra_chat.tools.language import CUDA_ONLY, Languages
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.tools.wording import invalid
@@ -75,6 +76,10 @@ class RunOptions(Value):
     tune: int = _field("tune", exclude_if=lambda points: not points)
     """Number of points that are ranked for a correct candidate that marks constants; 0: no
     tuning."""
+    languages: Languages = Field(
+        default=CUDA_ONLY, exclude_if=lambda languages: languages == CUDA_ONLY
+    )
+    """Languages that the coder may write kernels in."""
     stop_at_percent: Annotated[
         Annotated[float, Field(gt=0, le=100)] | None, BeforeValidator(_zero_is_none)
     ] = None

@@ -70,4 +70,4 @@ def doing(records: Sequence[Record]) -> str:
             if speaker == "human":
                 return "waiting for the human's decision"
             return f"waiting for the {speaker}'s reply"
-    return "choosing who acts next"
+    return "choosing the next speaker"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from astra_chat.tools.evaluation import CaseLaunches, Evidence
+from astra_chat.tools.language import suffix_of
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.types import MeasuredTime, Timed, sha256_of
@@ -44,16 +45,21 @@ def _signature(bundle: Bundle, key: bytes | None) -> Iterator[Claim]:
 
     why = ""
     if key is not None and key != stated:
-        why = "another key signed it"
+        why = "it was signed by another key"
     elif not signs(stated, bundle.signature, bundle.manifest_text):
         why = "the signature does not match this manifest"
     yield claim(SIGNED, bundle.path.name, not why, why)
 
 
+def source_file(candidate: str, source: str) -> str:
+    """Returns the member of a bundle that holds a candidate's source."""
+    return f"sources/{candidate}{suffix_of(source)}"
+
+
 def _sources(bundle: Bundle, run: Run) -> Iterator[Claim]:
     for name, source in run.state.sources.items():
-        packed = bundle.members.get(f"sources/{name}.cu")
-        where = f"sources/{name}.cu"
+        where = source_file(name, source)
+        packed = bundle.members.get(where)
         if packed is None:
             yield unchecked(SOURCES, where, "not in the bundle")
         else:
@@ -67,7 +73,7 @@ def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
     for turn, evaluation in run.evaluations:
         where, evidence = about(turn, evaluation), evaluation.evidence
         if evidence is None:
-            yield unchecked(CODE, where, "the transcript has no hash of it")
+            yield unchecked(CODE, where, "the transcript contains no hash of it")
             continue
         for sha in (evidence.cubin_sha256, evidence.baseline_cubin_sha256):
             codes.setdefault(sha, where)

@@ -59,7 +59,7 @@ def _seeds(run: Run) -> Iterator[Claim]:
                 )
                 continue
             known = evaluation.seed in (own, *jobs)
-            yield claim(SEEDS, where, known, f"the root gives {own}")
+            yield claim(SEEDS, where, known, f"the root produces {own}")
 
 
 def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) -> Claim:
@@ -72,7 +72,7 @@ def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) ->
         return unchecked(
             HIDDEN, where, "judged by another version of the judge, which drew other cases"
         )
-    return claim(HIDDEN, where, not strange, f"this seed does not draw {len(strange)} of them")
+    return claim(HIDDEN, where, not strange, f"this seed does not produce {len(strange)} of them")
 
 
 def drawn_again(task: Task, evaluation: Evaluation) -> set[str]:

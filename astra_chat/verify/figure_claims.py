@@ -72,7 +72,9 @@ def _errors(evaluation: Evaluation, where: str) -> Iterator[Claim]:
     record = evaluation.check.worst_error if evaluation.check else None
     over = record is not None and not record.candidate_ulps <= record.limit_ulps
     holds = correct.worst <= 1 and not over
-    yield claim(ERRORS, where, holds, f"an error is {correct.worst:.3g} times the allowed one")
+    yield claim(
+        ERRORS, where, holds, f"the worst error is {correct.worst:.3g} times the allowed one"
+    )
 
 
 def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
@@ -94,7 +96,7 @@ def _ratio(time: AnyTime, where: str) -> Claim:
     ratio of an estimate is that of the two times; of a measurement a median of pairs, whose
     interval holds it."""
     if not time.median_us > 0:
-        return claim(RATIOS, where, False, f"no call takes {time.median_us} us")
+        return claim(RATIOS, where, False, f"no call can take {time.median_us} us")
     inside = time.ratio_low <= time.ratio <= time.ratio_high
     pairs: list[tuple[str, object, object]] = [
         ("percent of limit", time.percent_of_limit, 100 * time.limit_us / time.median_us)

@@ -29,7 +29,7 @@ from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import baseline_text, require_hashes
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.verify.bundle import MANIFEST, SIGNATURE, Manifest
-from astra_chat.verify.bundle_claims import samples
+from astra_chat.verify.bundle_claims import samples, source_file
 from astra_chat.verify.recorded import Run, opened
 from astra_chat.version import __version__
 from astra_vgpu.ground.gpu_specs import spec
@@ -117,7 +117,7 @@ def _members(run: Run, name: str) -> dict[str, bytes]:
         for file, sha in transcript.header.task.files.items():
             found[f"task/{file}"] = run.texts[sha].encode()
     for candidate, source in run.state.sources.items():
-        found[f"sources/{candidate}.cu"] = source.encode()
+        found[source_file(candidate, source)] = source.encode()
     return found | {file: text.encode() for file, text, _ in samples(run)}
 
 

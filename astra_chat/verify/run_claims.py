@@ -84,7 +84,9 @@ def _task(run: Run) -> Claim:
     record = run.transcript.header.task
     if run.task is None:
         return unchecked(TASK, record.name, run.broken_task)
-    return claim(TASK, record.name, run.task.id == record.id, f"its files give {run.task.id[:12]}")
+    return claim(
+        TASK, record.name, run.task.id == record.id, f"its files produce {run.task.id[:12]}"
+    )
 
 
 def _names(run: Run) -> Iterator[Claim]:

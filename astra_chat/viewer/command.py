@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def view(
     folder: FolderArgument = DEFAULT,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free port.")
     ] = 0,
 ) -> None:
     """Show the runs in a folder in the browser, until Ctrl-C. Nothing is written.

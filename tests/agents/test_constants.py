@@ -182,7 +182,8 @@ def test_constants_that_made_no_difference_are_named_to_the_coder() -> None:
     assert without_effect(chat(("executor", tuning(best=64)))) == "", "it found a faster one"
     said = without_effect(chat(("executor", tuning(best=128))))
     assert said.startswith(
-        "Tried before, none faster by more than the resolution: kThreads 64, 128, 256."
+        "Values already tried, none of which was faster by more than the resolution: kThreads 64, "
+        "128, 256."
     )
 
 

@@ -16,7 +16,7 @@ def test_the_line_of_the_anchor_is_looked_up() -> None:
 
 def test_the_metric_is_told_with_case_and_direction() -> None:
     metric = f"{PLAN.metric} on 4x64 float32, down"
-    assert f"Metric that should change: {metric}" in plan_text(PLAN, SCALAR, "estimated")
+    assert f"Metric expected to change: {metric}" in plan_text(PLAN, SCALAR, "estimated")
     assert plan_in_short(PLAN).endswith(f"Predicted: 1.20x over its parent; {metric}")
 
 

@@ -101,11 +101,11 @@ def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> N
     limited = replace(context, budget_left=lambda: "7 of 9 evaluations")
     text = turn_prompt("planner", limited, state_of(thread, Limits(rounds=4, patience=2)))
     assert "- round 2 of 4; 2 evaluations so far\n- budget left: 7 of 9 evaluations\n" in text
-    assert "- 0 rounds in a row without a gain; 2 end the run\n" in text
+    assert "- 0 rounds in a row without a gain; the run ends after 2\n" in text
     assert f"- best so far: {candidate_id(VECTOR)}, estimated 1.50x" in text
     assert "closer than 4% are a tie" in text
     first = turn_prompt("planner", context, state_of(baseline_turns()))
-    assert "- no candidate is accepted as faster than the baseline so far\n" in first
+    assert "- so far, no candidate has been accepted as faster than the baseline\n" in first
 
 
 def test_planner_and_profiler_are_told_that_a_round_is_the_last(context: ChatContext) -> None:
@@ -148,7 +148,7 @@ def test_the_tester_is_told_which_of_its_cases_were_kept(context: ChatContext) -
     assert "- kept, detects 1: rows=1 d=4 float32\n" in text
     assert "- discarded, detects none: rows=2 d=4 float32\n" in text
     assert "- kept, too large: rows=3 d=4 float32\n- survived: b\n" in text
-    assert "- survived: b\n- detected by the task's own cases: a\n" in text
+    assert "- survived: b\n- already detected by the task's own cases: a\n" in text
     assert "- testers': 1x4 float32\n- testers': 3x4 float32\n" in text
 
 

@@ -69,7 +69,7 @@ def test_another_algorithm_is_asked_for_at_first_and_when_small_changes_are_used
     ):
         turns += a_round(source, ratio)
         assert (ASKED in prompt_of("planner", context, turns)) is asked, ratio
-        told = "The last 2 rounds gained nothing" in prompt_of("planner", context, turns)
+        told = "None of the last 2 rounds gained more" in prompt_of("planner", context, turns)
         assert told is asked
     assert "A new algorithm is one idea" in instructions("planner")
 
@@ -100,7 +100,7 @@ def test_coders_of_one_plan_see_each_others_kernels_and_are_asked_to_differ(
     context: ChatContext,
 ) -> None:
     first = prompt_of("coder", context, beam())
-    assert "This plan gets 3 kernels, each judged on its own; yours is number 1." in first
+    assert "This plan gets 3 kernels, and each is judged separately; yours is number 1." in first
     second = prompt_of("coder", context, beam(VECTOR))
     assert "yours is number 2" in second and "choose differently" in second
     assert f"{candidate_id(VECTOR)}: Four at a time." in second

@@ -91,7 +91,7 @@ def test_a_source_of_which_no_launch_is_on_record_is_shown_whole(context: ChatCo
         (WRONG_OUTCOME, "and fix the error that the case shows."),
         (
             Refused(gate="plan", findings=(Finding(line=1, what="kernel k is not launched"),)),
-            "and change what the refusal message names.",
+            "and change what the refusal names.",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_fixer_is_pointed_to_a_case_only_where_there_is_one(
     ]
     state = state_of(thread, Limits(rounds=1, winner_repairs=1))
     text = turn_prompt("fixer", context, state)
-    assert fix in text and "Its evaluation in the search: " in text
+    assert fix in text and "How the search evaluated it: " in text
     assert "every candidate has to pass this case" not in text, "no drawn case is on record"
 
 

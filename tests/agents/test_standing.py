@@ -41,8 +41,8 @@ def test_slower_than_its_parent_is_told_though_it_beats_the_baseline() -> None:
 
 def test_in_a_tie_the_higher_ratio_is_kept_and_of_equals_the_earlier() -> None:
     higher, lower = texts(1.5, 1.52)[1], texts(1.5, 1.48)[1]
-    assert higher.endswith("tie with the best, new best by its higher ratio")
-    assert lower.endswith("tie with the best, which has the higher ratio")
+    assert higher.endswith("tie with the best, but its ratio is higher, so it is the new best")
+    assert lower.endswith("tie with the best, whose ratio is higher")
     state = state_of(rounds(timed(1.5), timed(1.5)))
     assert [one.kept for one in standings(state.rounds)] == [True, False]
     assert (

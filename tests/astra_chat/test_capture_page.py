@@ -51,4 +51,4 @@ def test_the_page_s_commands_make_a_task(tmp_path: Path) -> None:
         (300, 1),
     ]
     assert task.dims["hidden"].values == (1024,) and task.scalars[0].value == 1e-5
-    assert "3 timed cases for 100.0% of the calls" in said[2]
+    assert "3 timed cases, covering 100.0% of the calls" in said[2]

@@ -26,12 +26,12 @@ from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.triton.translated import translated
 from astra_chat.tools.types import (
     BuildFailed,

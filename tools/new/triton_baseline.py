@@ -21,6 +21,7 @@ from astra_chat.tools.new.draft import (
 from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.triton.compile import ARCH, TYPES, Compiled, Constant, Variant, compiled
+from astra_chat.tools.triton.cpp_launch import LAUNCH
 from astra_chat.tools.triton.ptx import SHARED, PtxEntry, asm_statement, entry_of
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 from astra_vgpu.ground.errors import BadInput
@@ -28,31 +29,10 @@ from astra_vgpu.ground.errors import BadInput
 MOST_VARIANTS = 64
 INVALID = "cudaErrorInvalidValue"
 HELPERS = """\
-// Whether Triton's code for multiples of 16 may be used.
-inline bool by_16(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
-inline bool by_16(int64_t number) { return number % 16 == 0; }
-
 // Triton's integers have 32 bits.
 inline bool narrow(int64_t number) { return number == static_cast<int>(number); }
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-template <typename T>
-struct as_declared {
-  using type = T;
-};
-
-template <typename... Arguments>
-cudaError_t launch(void (*kernel)(Arguments...), const int64_t (&grid)[3], int threads,
-                   int shared_bytes, cudaStream_t stream,
-                   typename as_declared<Arguments>::type... arguments) {
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return cudaSuccess;
-  if (shared_bytes > 48 * 1024) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  }
-  kernel<<<dim3(grid[0], grid[1], grid[2]), threads, shared_bytes, stream>>>(arguments...);
-  return cudaGetLastError();
-}
 """
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
 
@@ -186,6 +166,7 @@ def _text(stated: _Stated, made: Sequence[_Made]) -> str:
         "",
         *itertools.chain.from_iterable(_defined(k, stated.parameters, written) for k in kernels),
         HELPERS,
+        LAUNCH,
         "}  // namespace",
         "",
         *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),

@@ -77,13 +77,13 @@ class LaunchPlans:
 
     def _waiting(self, build: Build, recorded: Recorded) -> Recorded:
         """Returns what was recorded, or as a fault what a programmatic launch of the plan touches
-        before it waits."""
+        before it waits. Raises what EarlyReads.fault raises."""
         if not isinstance(recorded, LaunchPlan):
             return recorded
         if self._early is None:
             weights = {arg.name for arg in self.task.args if arg.weight}
-            self._early = EarlyReads(weights)
-        return self._early.fault(build.ptx, recorded) or recorded
+            self._early = EarlyReads(weights, self.stop)
+        return self._early.fault(build, recorded) or recorded
 
     def keep(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
         """Take these as what the build's launcher launches: they were captured elsewhere."""

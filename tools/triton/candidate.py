@@ -1,4 +1,4 @@
-"""A Triton candidate: which sources are, and what is read of one.
+"""What is read of a Triton candidate.
 
 The file holds imports of Triton, constants, @triton.jit functions and the launcher, a function of
 the task's name. It is read by Python's parser; nothing of it runs in this process.
@@ -18,7 +18,6 @@ from astra_chat.tools.triton.kernel_guard import is_plain, kernel_findings
 from astra_chat.tools.triton.launcher import KernelHead, Statement, read_launcher
 from astra_chat.tools.types import Finding
 
-_IMPORT = re.compile(r"^(import|from)\s+triton\b", re.MULTILINE)
 SOURCE_BYTES = 512 * 1024
 """The longest source that is looked at."""
 _ADVICE = {
@@ -36,11 +35,6 @@ class TritonSource:
     launcher: tuple[Statement, ...]
     lines: frozenset[int]
     """Lines of the launcher, which Triton's compiler does not get."""
-
-
-def is_triton(source: str) -> bool:
-    """Whether a candidate is written in Triton: a line begins with an import of it."""
-    return bool(_IMPORT.search(source))
 
 
 def read_source(source: str, task: Task) -> TritonSource | tuple[Finding, ...]:

@@ -96,6 +96,11 @@ def names_of(task: Task) -> list[str]:
     return [name for _, name in parameters(task) if name not in {*dtypes, "stream"}]
 
 
+def launcher_head(task: Task) -> str:
+    """Returns the first line of the launcher."""
+    return f"def {task.entry}({', '.join(names_of(task))}):"
+
+
 def task_names(task: Task) -> LauncherNames:
     """What the contract's names stand for in a launcher."""
     kinds: dict[str, Kind] = {arg.name: "pointer" for arg in task.args}
@@ -117,8 +122,8 @@ def read_launcher(
     given, wanted = function.args, names_of(task)
     written = [a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
     if written != wanted or given.vararg or given.kwarg or given.defaults:
-        head = f"def {task.entry}({', '.join(wanted)}):"
-        raise NotAllowed(function, f"the launcher's parameters are the contract's: write {head}")
+        what = f"the launcher's parameters are the contract's: write {launcher_head(task)}"
+        raise NotAllowed(function, what)
     known = task_names(task)
     names = LauncherNames({**known.kinds}, known.dtypes, known.codes)
     if len(list(ast.walk(function))) > 50 * MOST_STATEMENTS:

@@ -18,11 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.cpp_heads import head
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
-from astra_chat.tools.triton.candidate import TritonSource, is_triton, read_source
+from astra_chat.tools.triton.candidate import TritonSource, read_source
 from astra_chat.tools.triton.compile import TIMEOUT_S, NotCompiled, Variant, compiled_each
+from astra_chat.tools.triton.cpp_launch import LAUNCH
 from astra_chat.tools.triton.expressions import (
     C_TYPES,
     HELPERS,
@@ -57,28 +59,6 @@ from astra_vgpu.ground.errors import BadInput
 MOST_BYTES = 2**20 + 2**19
 """The longest text that is looked at: what nvcc's preprocessor makes of it is read, too."""
 INVALID = "cudaErrorInvalidValue"
-LAUNCH = """\
-// Whether Triton's code for multiples of 16 may be used.
-inline bool by_16(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
-inline bool by_16(int64_t number) { return number % 16 == 0; }
-
-template <typename T>
-struct as_declared {
-  using type = T;
-};
-
-template <typename... Arguments>
-cudaError_t launch(void (*kernel)(Arguments...), const int64_t (&grid)[3], int threads,
-                   int shared_bytes, cudaStream_t stream,
-                   typename as_declared<Arguments>::type... arguments) {
-  if (grid[0] <= 0 || grid[1] <= 0 || grid[2] <= 0) return cudaSuccess;
-  if (shared_bytes > 48 * 1024) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  }
-  kernel<<<dim3(grid[0], grid[1], grid[2]), threads, shared_bytes, stream>>>(arguments...);
-  return cudaGetLastError();
-}
-"""
 _C = {"i32": "int", "i64": "int64_t", "fp32": "float"}
 _INSIDE_ASM = re.compile(r'[^\x20-\x7e]|["\\]')
 

@@ -4,7 +4,11 @@
     #define ROWS 4                 // tune: 1 2 4 8
     // require: kThreads * ROWS <= 1024
 
-The source stays a file that compiles: what stands there is the starting point. A relation is an
+    BLOCK = 1024  # tune: 512 1024 2048
+    # require: BLOCK * WARPS <= 8192
+
+The second is the form of a Triton file, for names of its launcher and for tl.constexpr(...). The
+source stays a file that compiles: what stands there is the starting point. A relation is an
 expression as in task.toml.
 """
 
@@ -17,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from astra_chat.tools.language import COMMENTS, Language, language_of
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.wording import counted
@@ -25,9 +30,9 @@ from astra_vgpu.ground.errors import BadInput
 MAX_PARAMETERS, MAX_VALUES, MAX_COMBINATIONS = 8, 64, 100_000
 _MACRO = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)\s+\(?(-?\d[\d']*)")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\s*=\s*(-?\d[\d']*)[uUlL]*\s*;")
-_MARK = re.compile(r"//\s*tune:(?P<values>.*)$")
-_RELATION = re.compile(r"//\s*require:(?P<relation>.*)$")
+_PYTHON = re.compile(r"^\s*([A-Za-z_]\w*)\s*=\s*(?:tl\.constexpr\(\s*)?(-?\d[\d_]*)\s*\)?\s*$")
 FORM = "write 'constexpr int NAME = 256;  // tune: 64 128 256' or '#define NAME 4  // tune: 1 2 4'"
+TRITON_FORM = "write 'NAME = 256  # tune: 64 128 256' in the launcher or above the kernels"
 Point = Mapping[str, int]
 """A value for each parameter."""
 
@@ -101,19 +106,21 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
     """The space of a source; `given` names further constants with their values, or other values
     for marked ones. Raises BadInput that names the line."""
     parameters, relations = dict[str, TuningParameter](), list[str]()
-    wanted, offset = dict(given), 0
+    wanted, offset, language = dict(given), 0, language_of(source)
+    sign, form = COMMENTS[language], TRITON_FORM if language == "triton" else FORM
     for number, line in enumerate(source.splitlines(keepends=True), 1):
-        if relation := _RELATION.search(line.rstrip()):
-            relations.append(_relation(relation["relation"].strip(), number))
-        mark, constant = _MARK.search(line.rstrip()), _constant(line)
+        if relation := re.search(rf"{sign}\s*require:(.*)$", line.rstrip()):
+            relations.append(_relation(relation[1].strip(), number))
+        mark = re.search(rf"{sign}\s*tune:(?P<values>.*)$", line.rstrip())
+        constant = _constant(line.partition(sign)[0], language)
         if mark and constant is None:
-            raise BadInput(f"line {number}: there is no integer constant before 'tune:'; {FORM}")
+            raise BadInput(f"line {number}: there is no integer constant before 'tune:'; {form}")
         if constant is not None and (mark or constant[0] in wanted):
             name, start, end = constant
             if name in parameters:
                 raise BadInput(f"line {number}: {name} already has values in an earlier line")
             named = wanted.pop(name, None)
-            values = named or _values(mark["values"] if mark else "", number)
+            values = named or _values(mark["values"] if mark else "", number, form)
             first = int(line[start:end].replace("'", ""))
             at = (offset + start, offset + end)
             where = None
@@ -123,26 +130,28 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             parameters[name] = TuningParameter(name, known, first, *at, where)
         offset += len(line)
     if wanted:
-        raise BadInput(f"no constant {next(iter(wanted))} in the kernel: {FORM}")
+        raise BadInput(f"no constant {next(iter(wanted))} in the kernel: {form}")
     space = Space(source, tuple(parameters.values()), tuple(relations))
-    _require_sound(space)
+    _require_sound(space, form)
     return space
 
 
-def _constant(line: str) -> tuple[str, int, int] | None:
+def _constant(code: str, language: Language) -> tuple[str, int, int] | None:
     """Name of the constant that a line defines, and where its integer stands."""
-    code = line.partition("//")[0]
-    found = _MACRO.search(code) or _VARIABLE.search(code)
+    if language == "triton":
+        found = _PYTHON.match(code)
+    else:
+        found = _MACRO.search(code) or _VARIABLE.search(code)
     return (found[1], *found.span(2)) if found else None
 
 
-def _values(text: str, line: int) -> list[int]:
+def _values(text: str, line: int, form: str) -> list[int]:
     try:
         values = [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
-        raise BadInput(f"line {line}: '{text.strip()}' are not integers; {FORM}") from None
+        raise BadInput(f"line {line}: '{text.strip()}' are not integers; {form}") from None
     if not values:
-        raise BadInput(f"line {line}: no values after 'tune:'; {FORM}")
+        raise BadInput(f"line {line}: no values after 'tune:'; {form}")
     return values
 
 
@@ -154,10 +163,10 @@ def _relation(text: str, line: int) -> str:
     return text
 
 
-def _require_sound(space: Space) -> None:
+def _require_sound(space: Space, form: str) -> None:
     names = {one.name for one in space.parameters}
     if not names:
-        raise BadInput(f"the kernel leaves nothing open: {FORM}, or give --param NAME=1,2,4")
+        raise BadInput(f"the kernel leaves nothing open: {form}, or give --param NAME=1,2,4")
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
             f"{counted(len(names), 'constant')} with"

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from astra_vgpu.runtime.cudart_binding import device_bytes
     from astra_vgpu.runtime.cudart_build import HEADER, LIBRARY, ensure_runtime, header_text
     from astra_vgpu.sass.disassembly import OPTIONS
+    from astra_vgpu.sass.early_loads import early_loads
     from astra_vgpu.sass.functional_units import UNITS
     from astra_vgpu.types import ENGINES, Counters, Dim3, Engine, Fault, PtxUnsupported, titled
 
@@ -75,6 +76,7 @@ HOMES = {
     "runtime.cudart_binding": ("device_bytes",),
     "runtime.cudart_build": ("HEADER", "LIBRARY", "ensure_runtime", "header_text"),
     "sass.disassembly": ("OPTIONS",),
+    "sass.early_loads": ("early_loads",),
     "sass.functional_units": ("UNITS",),
     "types": ("ENGINES", "Counters", "Dim3", "Engine", "Fault", "PtxUnsupported", "titled"),
 }

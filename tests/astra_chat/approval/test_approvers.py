@@ -300,8 +300,8 @@ def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
 
 def test_the_question_says_what_it_is_about_and_explains() -> None:
     for gate, question_mark, meaning in (
-        ("run", "run it? ", "its code is run on this machine"),
-        ("accept", "accept it as the best? ", "best.cu contains it"),
+        ("run", "run it? ", "its code runs on this machine"),
+        ("accept", "accept it as the best? ", "best.cu (best.py) contains it"),
     ):
         out = io.StringIO()
         asked = replace(asked_now(), gate=gate)
@@ -398,7 +398,7 @@ def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> 
     with pytest.raises(BadInput, match="started without"):
         request_on(resumed(path), task, session=SessionOptions(approver="ask"))
     path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
-    with pytest.raises(BadInput, match="give it with --approver"):
+    with pytest.raises(BadInput, match="give that file with --approver"):
         request_on(resumed(path), task, RunOptions())
 
 

@@ -52,7 +52,7 @@ def test_the_difference_is_to_the_parent() -> None:
     lines = difference(asked(VECTOR))
     assert lines[0] == "--- the baseline" and lines[1].startswith("+++ ")
     assert "+  float4 v = in[i];" in lines and "-    out[i] = 2.0f * in[i];" in lines
-    assert difference(replace(asked(VECTOR), parent=VECTOR)) == ["the same text as the baseline"]
+    assert difference(replace(asked(VECTOR), parent=VECTOR)) == ["identical to the baseline"]
 
 
 def test_a_long_difference_is_cut_where_that_is_asked_for() -> None:

@@ -116,8 +116,8 @@ def test_the_share_of_time_that_each_gpu_was_held() -> None:
     assert totals.gpu_share == {"NVIDIA H200": 0.75} and totals.time_use.models_s == 120.0
     text = markdown(index_of(file, rows, 80.0))
     assert "60.0 s on a GPU (18,000 J by NVML)" in text
-    assert "models 120.0 s" in text and "NVIDIA H200 held for 75%, utilization unknown" in text
+    assert "models 120.0 s" in text and "NVIDIA H200 reserved for 75%, utilization unknown" in text
     rows.append(row("best", 3, (1.0,), **changes, gpu_busy=0.6))
     rows.append(row("best", 4, (1.0,), **{**changes, "gpu_s": 10.0}, gpu_busy=1.0))
     assert index_of(file, rows, 80.0).totals.gpu_busy == {"NVIDIA H200": 0.7}
-    assert "held for 125%, busy 70% of that by NVML" in markdown(index_of(file, rows, 80.0))
+    assert "reserved for 125%, busy 70% of that by NVML" in markdown(index_of(file, rows, 80.0))

@@ -80,7 +80,9 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     said = here("approve", path, "--approve")
     assert said.stdout == f"decided; resume with: {RESUME} {path}\n"
     again = here("approve", path, "--reject", "not today")
-    assert again.stderr.startswith("astra-chat: already decided, but not used yet: approves ")
+    assert again.stderr.startswith(
+        "astra-chat: already decided, but the run has not used it yet: approves "
+    )
     again = here("approve", path, "--approve")
     assert "not used yet: rejects " in again.stderr and "not today" in again.stderr
     assert "decided; resume with" in here("replay", path).stderr

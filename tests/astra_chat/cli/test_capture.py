@@ -51,7 +51,7 @@ def test_calls_become_the_bench_list_of_a_task(folder: Path) -> None:
     update = ["tasks", "update", "mine", "--calls", "calls.json", "--map", "out=result"]
     done = CliRunner().invoke(app, update)
     assert done.exit_code == 0, done.output
-    assert "bench from calls.json, 2 timed cases for 100.0% of the calls" in done.stdout
+    assert "bench from calls.json, 2 timed cases, covering 100.0% of the calls" in done.stdout
     bench = load_task(folder / "mine").bench
     assert [(case.dims, weight) for case, weight in bench] == [
         ({"tokens": 1, "d": 64}, 2),

@@ -35,7 +35,7 @@ def test_jobs_go_in_and_results_come_out(task: Task, tmp_path: Path) -> None:
     (tmp_path / "back.zip").write_bytes(answered(jobs, one))
     assert unpack_job(tmp_path / "back.zip", folder, read_job(folder)) and len(lines) == 1
     assert result_of(folder, read_job(folder)) is not None
-    with pytest.raises(BadInput, match="not a file of jobs"):
+    with pytest.raises(BadInput, match="not a job archive"):
         answered(b"PK", one)
 
 

@@ -112,8 +112,8 @@ def test_the_hosts_refusal_comes_back(
         ),
         ("exit 7", r"^ssh:gpu@box: it ended with exit code 7$"),
         ("kill -9 $$", r"^ssh:gpu@box: it was killed by signal 9$"),
-        ("echo Welcome; exit 0", "sent no results: .*not a file of jobs"),
-        ("exit 0", "sent no results: .*not a file of jobs"),
+        ("echo Welcome; exit 0", "sent no results: .*not a job archive"),
+        ("exit 0", "sent no results: .*not a job archive"),
     ],
 )
 def test_a_host_that_fails_leaves_the_job_open(

@@ -126,7 +126,7 @@ def other_seed(members: Members) -> None:
         (lambda m: m.update({f"jobs/{64 * 'a'}/{RESULT}": b"{}"}), r"job\.json is missing"),
         (lambda m: m.update({f"jobs/{64 * 'a'}/{JOB}": b"\xff"}), "is not text"),
         (lambda m: m.pop(name_of(m, ".txt")), "which it names, is missing"),
-        (lambda m: m.update({MANIFEST: b"{}"}), "is not a file of jobs"),
+        (lambda m: m.update({MANIFEST: b"{}"}), "is not a job archive"),
         (
             lambda m: m.update({MANIFEST: b'{"schema": "astra-chat/jobs/1", "files": {}}'}),
             "its members are not the ones listed",
@@ -155,7 +155,7 @@ def test_a_changed_member_a_torn_file_and_too_much(
     pack([runs], file)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadInput, match="is not a file of jobs"):
+    with pytest.raises(BadInput, match="is not a job archive"):
         unpack(file, runs)
     with pytest.raises(BadInput, match="cannot read"):
         unpack(tmp_path / "none.zip", runs)

@@ -44,7 +44,7 @@ def test_two_jobs_at_a_time_each_under_its_lease(task: Task, tmp_path: Path) -> 
     until(lambda: "running" not in (worker.look("one").state, worker.look("two").state))
     assert worker.free() == 2
     failed = worker.look("two")
-    assert failed.state == "failed" and "not a file of jobs" in failed.told
+    assert failed.state == "failed" and "not a job archive" in failed.told
     (tmp_path / "back.zip").write_bytes(worker.look("one").results)
     assert unpack_job(tmp_path / "back.zip", folder, read_job(folder))
     assert result_of(folder, read_job(folder)) is not None

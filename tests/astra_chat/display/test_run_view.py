@@ -92,11 +92,11 @@ def test_deviations_and_repairs_take_one_line() -> None:
         Contradiction(speaker="planner", reason="no such line", stands=False),
         Contradiction(speaker="planner", reason="no such metric", stands=True),
     )
-    parted = "differs from the script: for abc, accepted was expected, and the judge found tie"
+    parted = "differs from the script: for abc, accepted was expected, but the judge found tie"
     assert parted in text.replace("\n     ", " ")
     assert "planner's reply was sent back: it does not fit" in text
     assert "planner is asked to check: no such line" in text
-    assert "planner repeats its reply despite this: no such metric" in text
+    assert "planner repeats its reply unchanged: no such metric" in text
 
 
 def test_a_budget_of_evaluations_is_shown_as_it_goes(tmp_path: Path) -> None:

@@ -284,5 +284,5 @@ def test_mistakes_are_named(
 
 
 def test_a_replay_takes_no_server(task: Task, recording: Path) -> None:
-    with pytest.raises(BadInput, match="calls no server"):
+    with pytest.raises(BadInput, match="does not call a server"):
         open_models(f"replay:{recording}", task, "http://127.0.0.1:1/v1")

@@ -72,7 +72,7 @@ def test_evidence_is_what_the_prompt_shows_of_it(models: ScriptedModels) -> None
     none = reply(models, "profiler", 1)
     assert isinstance(none, Analysis) and none.evidence == ()
     place = position_line(Position(round=1, attempt=1))
-    plan = "Metric that should change: sm__throughput, up\nno - global_store_requests 100"
+    plan = "Metric expected to change: sm__throughput, up\nno - global_store_requests 100"
     shown = UserMessage(content=f"{plan}\n- global_load_requests 100\n{place}", source="user")
     answer = asyncio.run(models.client("profiler").create([shown]))
     said = ProfilerReply.model_validate_json(str(answer.content)).reply

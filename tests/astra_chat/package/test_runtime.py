@@ -117,7 +117,7 @@ def test_a_call_of_a_step_that_loses_is_left_to_the_original(
     ]
     timed = [{"label": "far", "dtype": "", "low": low, "dims": {"tokens": 5, "hidden": 64}}]
     table = rows.Rows([] if low is None else timed, dims, steps)
-    loses = "it loses in the nearest measured step, dense8 at 1 requests"
+    loses = "it is slower in the nearest measured step, dense8 at 1 requests"
     assert table.slower((Shaped(2, 4096),), "bfloat16") == loses
     assert table.slower((Shaped(1, 8192),), "bfloat16") == loses
     slow = "not faster on the nearest timed case, far" if low == 0.9 else ""

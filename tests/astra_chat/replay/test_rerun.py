@@ -112,7 +112,7 @@ def test_a_place_where_nothing_was_said_is_passed(task: Task, tmp_path: Path) ->
     again = rerun(first, out=tmp_path / "again", judge=FixedJudge({VECTOR: wrong}))
     said = [r.event for r in read(again.transcript).records if isinstance(r.event, ChatMessage)]
     words = [one.payload.words for one in said if one.payload.kind == "pass"]
-    assert "the recorded run has no such turn" in words
+    assert "this turn does not exist in the recorded run" in words
 
 
 def test_a_changed_source_is_refused(task: Task, tmp_path: Path) -> None:

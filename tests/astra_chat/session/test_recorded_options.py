@@ -44,7 +44,7 @@ def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> No
     assert notes == [
         "recorded models: openai:o4-mini",
         "recorded address: http://10.0.0.1/v1",
-        "recorded environment variable of the key: SECRET",
+        "recorded environment variable with the key: SECRET",
         "recorded budget: usd=900",
         "recorded rounds: 80 (default: 5)",
         f"to use them: astra-chat run {' '.join(WORDS)} --models {LIVE} --rounds 80 --budget"

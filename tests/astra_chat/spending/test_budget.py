@@ -42,7 +42,7 @@ def test_what_is_left_is_told_of_what_is_limited_and_never_of_time() -> None:
     limited = parse_budget("tokens=5000,usd=2,evaluations=9,wall_s=60,gpu_s=60")
     assert limited.left(spent, 4) == (
         "3,800 of 5,000 tokens, $1.88 of $2.00,"
-        " 5 of 9 evaluations, one of them for the winner's confirmation"
+        " 5 of 9 evaluations, one of which is reserved for the winner's confirmation"
     )
     assert parse_budget("tokens=1000").left(spent, 0) == "0 of 1,000 tokens"
     assert parse_budget("wall_s=60").left(spent, 0) == Budget().left(spent, 0) == ""

@@ -269,7 +269,7 @@ def test_saved_samples_are_judged_again(tmp_path: Path) -> None:
     assert "slower: loses: moe6 at 1: 0.97" in result.output
     assert StepReport.model_validate_json(out.read_text()).operators["faster"].ships
     page = html.read_text()
-    assert "faster alone" in page and "the same, captured again" in page and "<script" not in page
+    assert "faster alone" in page and "same step, captured again" in page and "<script" not in page
 
 
 def corrupt(**changes: Any) -> str:

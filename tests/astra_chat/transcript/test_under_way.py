@@ -49,7 +49,7 @@ def test_what_a_run_waits_for(path: Path, speaker: str, words: str) -> None:
     writer.append(Chosen(decision=decision))
     writer.close()
     assert state_of_run(read(other).records, True) == ("running", words)
-    assert doing(read(other).records[:-1]) == "choosing who acts next"
+    assert doing(read(other).records[:-1]) == "choosing the next speaker"
 
 
 @pytest.mark.parametrize(("question", "command"), [("", "approve"), ("0001-coder", "mailbox next")])

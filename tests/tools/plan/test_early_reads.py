@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
@@ -14,7 +16,11 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
     VariableAddress,
 )
-from astra_chat.tools.types import Case
+from astra_chat.tools.run.launch_plans import LaunchPlans
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import load_task
+from astra_chat.tools.types import Case, Unsafe, Unsupported
 
 PTX = """.version 9.0
 .target sm_90
@@ -33,6 +39,7 @@ LATER_IN_THE_LOOP = (
     f"mov.u32 %r3, 0; again: ld.global.u32 %r1, [%d0]; setp.ne.u32 %p2, %r3, 0; @%p2 bra on; {WAIT}"
     " on: add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 3; @%p3 bra again;"
 )
+WAITS = "        /*0000*/  ACQBULK ;  /* 0x0000000000000000 */\n        /* 0x000fe20000000000 */\n"
 IF_TOLD = f"@%p0 bra on; {WAIT} on: ld.global.u32 %r1, [%d0];"
 
 
@@ -53,11 +60,16 @@ def plan(late: int = 1, *, programmatic: bool = True) -> LaunchPlan:
     return LaunchPlan(case=Case(dims={"n": 1}, dtype="float32", seed=1), nodes=(node,))
 
 
+def folder(path: Path) -> Build:
+    return Build(path, (), cached=False, seconds=0.0)
+
+
 def fault(tmp_path: Path, body: str, launched: LaunchPlan, weights: tuple[str, ...] = ()) -> str:
-    ptx = tmp_path / "kernel.ptx"
-    ptx.write_text(f"{PTX}{body} ret; }}")
-    found = EarlyReads(weights).fault(ptx, launched)
-    return "" if found is None else f"{found.what} ({found.where})"
+    """What is wrong with the PTX: its machine code loads nothing early."""
+    (tmp_path / "kernel.ptx").write_text(f"{PTX}{body} ret; }}")
+    (tmp_path / "kernel.sass").write_text(f".text.kernel:\n{WAITS}")
+    found = EarlyReads(weights).fault(folder(tmp_path), launched)
+    return "" if found is None else f"{found.what} ({getattr(found, 'where', '')})"
 
 
 @pytest.mark.parametrize("body", [ONE_WARP_WAITS, LATER_IN_THE_LOOP])
@@ -96,4 +108,38 @@ def test_a_parameter_says_whether_to_wait(tmp_path: Path, late: int, unsafe: boo
 
 
 def test_a_plan_without_a_kernel_file_is_not_looked_at(tmp_path: Path) -> None:
-    assert EarlyReads(()).fault(tmp_path / "none.ptx", plan()) is None
+    assert EarlyReads(()).fault(folder(tmp_path), plan()) is None
+
+
+def test_machine_code_that_cannot_be_read_is_unsupported(tmp_path: Path) -> None:
+    """A file that is no cubin, and a text without the kernel."""
+    (tmp_path / "kernel.ptx").write_text(f"{PTX}{WAIT} ret; }}")
+    (tmp_path / "kernel.cubin").write_bytes(b"no cubin")
+    assert isinstance(EarlyReads(()).fault(folder(tmp_path), plan()), Unsupported)
+    (tmp_path / "kernel.sass").write_text(".text.other:\n")
+    assert isinstance(EarlyReads(()).fault(folder(tmp_path), plan()), Unsupported)
+
+
+ATTACKS = Path(__file__).parents[2] / "attacks"
+MOVED = (ATTACKS / "kernels" / "x143_moved_before_the_wait.cu").read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (MOVED, "the machine code loads x before griddepcontrol.wait"),
+        (MOVED.replace("__ldg(row", "__ldcg(row"), ""),
+        (MOVED.replace("config.numAttrs = 1", "config.numAttrs = 0"), ""),
+    ],
+    ids=["ldg", "ldcg", "not programmatic"],
+)
+def test_a_load_that_ptxas_moves_before_the_wait_is_unsafe(source: str, said: str) -> None:
+    task, device = load_task(ATTACKS / "tasks" / "row_sum"), virtual_device("h200")
+    built = build(task, source, device)
+    assert isinstance(built, Build), built
+    case = Case(dims={"rows": 3, "n": 5}, dtype="float32")
+    (found,) = LaunchPlans(task, device, Stop()).of(built, [case], None, Seed("1"))
+    if said:
+        assert isinstance(found, Unsafe) and said in found.what
+    else:
+        assert isinstance(found, LaunchPlan)

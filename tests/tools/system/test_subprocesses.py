@@ -194,6 +194,28 @@ def test_where_only_work_counts_a_child_that_waits_is_not_late(
             assert [report["kind"] for report in worker.reports()] == ["done"]
 
 
+def test_what_the_judge_does_between_reports_is_not_the_childs_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compares for longer than the child may run; a child that does not end is late still."""
+    (tmp_path / "quick.py").write_text(
+        "import time\nfrom astra_chat.tools.system.reporter import Reporter\n"
+        "reporter = Reporter()\nreporter.send('one')\ntime.sleep(0.5)\n"
+        "reporter.send('two')\ntime.sleep(600)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    seen = []
+    with Worker("quick") as worker:
+        worker.ask({}, 600.0, Stop())
+        with pytest.raises(StepTimeout):
+            for report in worker.reports():
+                seen.append(report["kind"])
+                if report["kind"] == "one":
+                    worker.allow(2.0, Stop())
+                    time.sleep(2.5)
+    assert seen == ["one", "two"]
+
+
 def test_reports_made_just_before_the_end_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from astra_chat.tools.language import is_triton
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.task.shipped import task_folder
-from astra_chat.tools.triton.candidate import is_triton
 from astra_chat.tools.triton.translated import triton_findings
+from tests.tools.triton.samples import SOURCES
 
-KERNELS = Path(__file__).parent / "kernels"
-RMSNORM = (KERNELS / "rmsnorm.py").read_text()
+RMSNORM = SOURCES["rmsnorm"]
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +24,7 @@ def test_the_language_is_read_from_the_source(task: Task) -> None:
 
 @pytest.mark.parametrize("name", ["rmsnorm", "moe_sum_reduce"])
 def test_honest_candidates_are_let_through(name: str) -> None:
-    source = (KERNELS / f"{name}.py").read_text()
-    assert triton_findings(source, load_task(task_folder(name))) == ()
+    assert triton_findings(SOURCES[name], load_task(task_folder(name))) == ()
 
 
 LAUNCH = "    rmsnorm_kernel[(tokens,)]("

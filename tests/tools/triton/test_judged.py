@@ -21,14 +21,12 @@ from astra_chat.tools.task.shipped import task_folder
 from astra_chat.tools.triton.translated import MOST_BYTES, cuda_source, translated
 from astra_chat.tools.types import BuildFailed, Correct, Refused, Timed, Unsafe, Wrong
 from astra_vgpu.ground.errors import BadInput
+from tests.tools.triton.samples import SOURCES, Edits, edited
 
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed"),
     pytest.mark.second_tier,
 ]
-KERNELS = Path(__file__).parent / "kernels"
-SOURCES = {path.stem: path.read_text() for path in KERNELS.glob("*.py")}
-Edits = tuple[tuple[str, str], ...]
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +38,6 @@ def judges() -> Iterator[dict[str, Judge]]:
     yield made
     for judge in made.values():
         judge.close()
-
-
-def edited(name: str, edits: Edits) -> str:
-    source = SOURCES[name]
-    for old, new in edits:
-        assert old in source
-        source = source.replace(old, new)
-    return source
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES))

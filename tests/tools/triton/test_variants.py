@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -12,20 +11,16 @@ from astra_chat.tools.task.shipped import task_folder
 from astra_chat.tools.triton.candidate import TritonSource, read_source
 from astra_chat.tools.triton.expressions import NotAllowed
 from astra_chat.tools.triton.variants import Compiling, compilations
+from tests.tools.triton.samples import edited
 
-KERNELS = Path(__file__).parent / "kernels"
 WHOLE = "    BLOCK = max(triton.next_power_of_2(h), 64)\n"
 WARPS = "num_warps=4 if BLOCK <= 4096 else 16"
 
 
 def asked(task: str, *edits: tuple[str, str]) -> Sequence[Compiling]:
     """The compilations of the only launch that can be reached of an edited candidate."""
-    source = (KERNELS / f"{task}.py").read_text()
-    for old, new in edits:
-        assert old in source
-        source = source.replace(old, new)
     contract = load_task(task_folder(task))
-    read = read_source(source, contract)
+    read = read_source(edited(task, edits), contract)
     assert isinstance(read, TritonSource), read
     (found,) = compilations(read.launcher, contract).values()
     return found

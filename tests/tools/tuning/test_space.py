@@ -79,7 +79,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
             "line 2: x already has values in an earlier line",
         ),
         ("int x = 3;  // tune: 1\n// require: x <\n", "line 2: 'x <'"),
-        ("int x = 3;  // tune: 1\n// require: y < 2\n", "names y"),
+        ("int x = 3;  // tune: 1\n// require: y < 2\n", "uses y"),
         ("int x = 3;  // tune: 1\n// require: x < 2\n", "present values do not satisfy 'x < 2'"),
         (f"int x = 3;  // tune: {' '.join(map(str, range(99)))}\n", "at most 64"),
     ],
@@ -93,3 +93,29 @@ def test_what_cannot_be_used_is_said_with_its_line(source: str, words: str) -> N
 def test_a_constant_that_is_not_there_is_named() -> None:
     with pytest.raises(BadInput, match="no constant kWarps in the kernel"):
         read_space(KERNEL, {"kWarps": [1, 2]})
+
+
+TRITON = """\
+import triton
+ROWS = tl.constexpr(4)  # tune: 1, 2, 4
+
+
+def f(x, n):
+    BLOCK = 1_024  # tune: 512 2048
+    # require: BLOCK * ROWS <= 4096
+    g[(n // 2,)](x, BLOCK=BLOCK, num_warps=4)
+"""
+
+
+def test_marks_of_a_triton_file() -> None:
+    space = read_space(TRITON)
+    assert [(one.name, one.values) for one in space.parameters] == [
+        ("ROWS", (1, 2, 4)),
+        ("BLOCK", (512, 2048, 1024)),
+    ]
+    assert {"ROWS": 4, "BLOCK": 2048} not in list(space.points())
+    text = space.at({"ROWS": 1, "BLOCK": 2048})
+    assert "ROWS = tl.constexpr(1)  # tune: 1, 2, 4" in text
+    assert "BLOCK = 2048  # tune: 512 1024" in text and "(n // 2,)" in text
+    with pytest.raises(BadInput, match=r"line 8: .* write 'NAME = 256  # tune: 64 128 256'"):
+        read_space(TRITON.replace("num_warps=4)", "num_warps=4)  # tune: 1"))

@@ -152,4 +152,4 @@ def _hooks_of_others(registry: Any, path: str) -> str:
     ours = {hook["function"] for hook in HOOKS}
     others = [source for _, function, source in registry._hooks[path] if function not in ours]
     names = ", ".join(str(getattr(source, "plugin_name", source)) for source in others)
-    return f"plugin {names} has a hook on {path}, too" if others else ""
+    return f"plugin {names} also hooks {path}" if others else ""

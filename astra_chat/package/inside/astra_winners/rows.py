@@ -31,7 +31,7 @@ class Rows:
     def _slower(self, dims: Mapping[str, int], dtype: str) -> str:
         steps = [row for row in self._steps if row["dtype"] in (dtype, "")]
         if steps and (nearest := min(steps, key=lambda row: _apart(row, dims)))["low"] < 1:
-            return f"it loses in the nearest measured step, {nearest['label']}"
+            return f"it is slower in the nearest measured step, {nearest['label']}"
         if not self._rows:
             return ""
         timed = [row for row in self._rows if row["dtype"] in (dtype, "")]

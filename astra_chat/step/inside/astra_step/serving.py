@@ -37,7 +37,7 @@ def main() -> int:
     for wave in range(request["waves"]):
         begun = time.monotonic()
         if begun + longest > ended:
-            print(f"no time for wave {wave + 1}", flush=True)
+            print(f"no time left for wave {wave + 1}", flush=True)
             break
         measured_wave(request, Path(sys.argv[1]), wave, ended)
         longest = max(longest, time.monotonic() - begun)

@@ -93,6 +93,33 @@ class EarlyAccesses:
             found = self._first(allowed, parameters)
         return found
 
+    def moved(
+        self,
+        lines: Collection[int],
+        weights: Collection[int] = (),
+        parameters: LaunchParameters | None = None,
+    ) -> Instruction | None:
+        """The first load that stands behind the wait here and before it in the machine code.
+
+        Args:
+            lines: PTX lines of the loads that the machine code does before its wait.
+            weights: offsets of the parameters whose memory may be read before the wait.
+            parameters: of a launch.
+
+        Returns:
+            None where each of the loads stands before the wait here too, which first() looks at,
+            reads only weights, or is not reached in the launch.
+        """
+        launch, allowed = parameters or LaunchParameters(), frozenset(weights)
+        loads = (i for block in self._blocks for i in block.body if i.line in lines)
+        found = {i.line for i in loads if self._touches(i, allowed)}
+        if found:
+            found -= {i.line for i in _Walk(self._blocks, self._params, launch).unwaited()}
+        if not found:
+            return None
+        reached = _Walk(self._blocks, self._params, launch, past=True).unwaited()
+        return next((i for i in reached if i.line in found and self._touches(i, allowed)), None)
+
     def arguments(self, instruction: Instruction) -> list[int]:
         """Offsets of the parameters that the addresses of an access may come from."""
         addresses = [o for o in instruction.operands if isinstance(o, Address)]
@@ -154,9 +181,16 @@ class _Walk:
     """All basic blocks that a thread may reach before it waits, with what it knows there."""
 
     def __init__(
-        self, blocks: Sequence[BasicBlock], params: Mapping[str, int], parameters: LaunchParameters
+        self,
+        blocks: Sequence[BasicBlock],
+        params: Mapping[str, int],
+        parameters: LaunchParameters,
+        *,
+        past: bool = False,
     ) -> None:
+        """past: what is behind a wait is followed too."""
         self._blocks, self._params, self._parameters = blocks, params, parameters
+        self._past = past
         self._names = Names()
         self._states: dict[int, State] = {}
         self._visits = 0
@@ -175,6 +209,9 @@ class _Walk:
         for number in sorted(self._states):
             yield from self._before_wait(number, self._states[number].copy())
 
+    def _is_end(self, instruction: Instruction) -> bool:
+        return not self._past and _is_wait(instruction)
+
     def _arrives(self, number: int, state: State) -> bool:
         """Joins what is known on another path; whether less is known now than before."""
         known = self._states.get(number)
@@ -190,7 +227,7 @@ class _Walk:
         """Instructions of a block that may run before a wait; the state follows them."""
         for instruction in self._blocks[number].body:
             holds = state.holds(instruction.guard)
-            if _is_wait(instruction):
+            if self._is_end(instruction):
                 if holds:
                     return
                 if holds is None and instruction.guard is not None:
@@ -204,7 +241,7 @@ class _Walk:
         block, state = self._blocks[number], self._states[number].copy()
         for _ in self._before_wait(number, state):
             pass
-        if any(_is_wait(i) and state.holds(i.guard) for i in block.body):
+        if any(self._is_end(i) and state.holds(i.guard) for i in block.body):
             return
         for target in block.successors:
             after = state.copy()

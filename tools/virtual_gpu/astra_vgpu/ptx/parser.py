@@ -153,7 +153,7 @@ class _ModuleParser:
             self._module.functions.setdefault(name, function)
             return
         if linked == ".extern":
-            raise cursor.error(f"{name} is external and has a body")
+            raise cursor.error(f"{name} is declared .extern, so it must not have a body")
         cursor.expect("{")
         body = BodyParser(cursor, function, self._files)
         body.parse()

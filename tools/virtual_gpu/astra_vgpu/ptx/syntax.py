@@ -107,6 +107,12 @@ class Instruction:
     on (SourceFiles.own_lines)."""
 
     @property
+    def place(self) -> str:
+        """Where it is, and its text."""
+        source = f"{self.source}, " if self.source else ""
+        return f"{source}PTX line {self.line}: {self.text}"
+
+    @property
     def family(self) -> str:
         return self.opcode.partition(".")[0]
 

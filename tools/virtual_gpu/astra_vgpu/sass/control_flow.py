@@ -75,16 +75,23 @@ def loops(blocks: Sequence[MachineBlock]) -> list[Loop]:
     """Loops, the largest first: of two that share blocks, the outer one stands before the inner
     one."""
     before = predecessors(blocks)
-    dominators = _dominators(blocks, before)
     members: dict[int, set[int]] = {}
-    for number, block in enumerate(blocks):
-        if block.rare:
-            continue
-        for head in block.successors:
-            if dominators[number] >> head & 1:
-                _add_body(members.setdefault(head, {head}), number, before)
+    for number, head in back_edges(blocks):
+        if not blocks[number].rare:
+            _add_body(members.setdefault(head, {head}), number, before)
     loops = [Loop(head, frozenset(body)) for head, body in members.items()]
     return sorted(loops, key=lambda loop: -len(loop.members))
+
+
+def back_edges(blocks: Sequence[MachineBlock]) -> list[tuple[int, int]]:
+    """Ways from a block back to one that every way to it passes: the head of a loop."""
+    dominators = _dominators(blocks, predecessors(blocks))
+    return [
+        (number, head)
+        for number, block in enumerate(blocks)
+        for head in block.successors
+        if dominators[number] >> head & 1
+    ]
 
 
 def predecessors(blocks: Sequence[MachineBlock]) -> list[list[int]]:

@@ -110,3 +110,21 @@ def test_an_expression_that_doubles_at_each_step_costs_little() -> None:
         )
         is not None
     )
+
+
+def moved(body: str, text: str, weights: tuple[int, ...] = (W,)) -> Instruction | None:
+    """Where the machine code does the loads of this text before its wait."""
+    lines = {n for n, line in enumerate(f"{HEAD}{body}".splitlines(), 1) if text in line}
+    return accesses(body).moved(lines, weights)
+
+
+def test_a_load_behind_the_wait_that_the_machine_code_does_before_it() -> None:
+    nc = "\nld.global.nc.u32 %r1, [%d0];\n"
+    found = moved(f"{WAIT} {nc}", "ld.global.nc")
+    assert found is not None and found.opcode == "ld.global.nc.u32"
+    assert moved(f"{WAIT} {nc}", "no such load") is None
+    assert moved(f"{WAIT} {nc.replace('%d0', '%d1')}", "ld.global.nc") is None  # a weight
+    assert moved(f"{nc} {WAIT}", "ld.global.nc") is None  # first() finds it
+    assert (
+        moved(f"setp.ne.u32 %p2, 1, 1; @%p2 bra on; {WAIT} ret; on: {nc}", "ld.global.nc") is None
+    )

@@ -1,0 +1,121 @@
+"""One rank of a group: `python -m lab.ranks.inside.rank`, asked and answered by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import IO
+
+import torch
+
+from astra_chat.tools.runners.cuda_plans import DriverError
+from astra_chat.tools.types import Value
+from astra_chat.tools.virtual_gpu.adapter import Fault, PtxUnsupported
+from lab.ranks.contract import RanksTask, load_ranks
+from lab.ranks.inside.checking import (
+    GUARD,
+    GUARD_BYTES,
+    Checking,
+    Rank,
+    Shared,
+    placed,
+    shared_name,
+)
+from lab.ranks.inside.timing import Timing
+from lab.ranks.messages import Done, Failed, Memory, RankRequest
+
+THREADS = 4
+
+
+def main() -> None:
+    """Does what the first line of the input asks. Ends with its input: a group that dies, or wants
+    no more, closes it."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print
+    asked = RankRequest.model_validate_json(sys.stdin.readline())
+    torch.set_num_threads(THREADS)
+
+    def send(message: Value) -> None:
+        print(message.model_dump_json(), file=answers, flush=True)
+
+    send(_done(asked, send))
+    threading.Event().wait()  # peers may still read this rank's memory
+
+
+def _done(asked: RankRequest, send: Callable[[Value], None]) -> Done | Failed:
+    """Does it all; up to the first launch, what fails is the machine's fault."""
+    try:
+        work = _prepared(asked, send)
+    except (DriverError, RuntimeError, OSError) as error:
+        return Failed(kind="lacking", message=_first_line(error))
+    try:
+        work.run(send)
+    except PtxUnsupported as lack:
+        return Failed(kind="unsupported", message=_first_line(lack))
+    except (Fault, RuntimeError) as error:
+        return Failed(kind="crashed", message=_first_line(error))
+    return Done()
+
+
+def _prepared(asked: RankRequest, send: Callable[[Value], None]) -> Checking | Timing:
+    task = load_ranks(asked.folder)
+    rank = _rank(asked)
+    shared = _exchanged(task, asked, rank, send)
+    threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+    return (Checking if asked.calls else Timing)(task, asked, rank, shared)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _end_with(asked: IO[str]) -> None:
+    asked.read()
+    os._exit(0)
+
+
+def _rank(asked: RankRequest) -> Rank:
+    if asked.device == "cuda":
+        from lab.ranks.inside.cuda_memory import CudaRank
+
+        return CudaRank(asked.rank, asked.spec)
+    from lab.ranks.inside.virtual_memory import VirtualRank
+
+    return VirtualRank(asked.rank, asked.spec)
+
+
+def _exchanged(
+    task: RanksTask, asked: RankRequest, rank: Rank, send: Callable[[Value], None]
+) -> Shared:
+    """Allocates what this rank shares, and opens what its peers do."""
+    sizes = {
+        shared_name(peer, side.name): max(peer.bytes_of(case) for case in asked.cases)
+        for side in asked.sides
+        for peer in task.contract.peers
+    }
+    made = {name: rank.shared(name, size + GUARD_BYTES) for name, size in sizes.items()}
+    for name, (tensor, _) in made.items():
+        tensor[sizes[name] :] = GUARD
+    rank.finish()
+    send(Memory(handles={name: handle for name, (_, handle) in made.items()}))
+    handles: list[dict[str, str]] = json.loads(sys.stdin.readline())
+    pointers = {}
+    for name, size in sizes.items():
+        addresses = [
+            made[name][0].data_ptr()
+            if number == asked.rank
+            else rank.opened(name, given[name], size + GUARD_BYTES)
+            for number, given in enumerate(handles)
+        ]
+        pointers[name] = placed(torch.tensor(addresses), rank.device)
+    rank.finish()
+    own = {name: tensor[: sizes[name]] for name, (tensor, _) in made.items()}
+    guards = {name: tensor[sizes[name] :] for name, (tensor, _) in made.items()}
+    return Shared(own, guards, pointers)
+
+
+if __name__ == "__main__":
+    main()

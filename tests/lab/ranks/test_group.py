@@ -1,0 +1,112 @@
+"""A group ends with a message whatever its ranks do; real processes, none of them with a GPU."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_vgpu.ground.errors import AstraError
+from lab.ranks.group import Group
+from lab.ranks.messages import Burst, RankRequest
+
+TIMEOUT_S = 3.0
+BEGIN = """
+import json, sys, time, os, signal
+rank = json.loads(sys.stdin.readline())["rank"]
+def say(**message): print(json.dumps(message), flush=True)
+say(event="memory", handles={"inputs": str(rank)})
+assert [each["inputs"] for each in json.loads(sys.stdin.readline())] == ["0", "1"]
+"""
+WORKED = """
+say(event="launched", number=0)
+say(event="burst", number=0, checksums=[rank], wrong="")
+"""
+WAIT = "\ntime.sleep(600)\n"
+
+
+def group(code: str) -> Group:
+    def asked(rank: int) -> RankRequest:
+        return RankRequest(
+            folder=Path(),
+            rank=rank,
+            ranks=2,
+            device="virtual",
+            spec="h200",
+            cases=(),
+            sides=(),
+            seed="",
+        )
+
+    program = (sys.executable, "-c", BEGIN + code)
+    return Group([asked(0), asked(1)], TIMEOUT_S, program, start_s=60)
+
+
+def ended(code: str) -> tuple[str, str]:
+    """How a group of such ranks ended; none of them is left."""
+    ranks = group(code)
+    try:
+        start = time.monotonic()
+        found = ranks.run()
+        assert time.monotonic() - start < 120
+    finally:
+        ranks.close()
+    assert all(process.poll() is not None for process in ranks.processes)
+    assert found is not None
+    return found.kind, found.message
+
+
+def test_a_group_that_is_done() -> None:
+    ranks = group(WORKED + 'say(event="done")' + WAIT)
+    try:
+        assert ranks.run() is None
+        assert [[b.checksums for b in each] for each in ranks.results(Burst)] == [[(0,)], [(1,)]]
+    finally:
+        ranks.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        (
+            WORKED + "\nif rank: os.kill(os.getpid(), signal.SIGKILL)" + WAIT,
+            "crashed",
+            "rank 1 ended (SIGKILL) after burst 0; its peers, which wait for it, were ended",
+        ),
+        (
+            WORKED + "\nif not rank: sys.exit('no memory left')" + WAIT,
+            "crashed",
+            "rank 0 ended (exit code 1) after burst 0: no memory left; its peers",
+        ),
+        (
+            WORKED + "\nif not rank: say(event='launched', number=1)" + WAIT,
+            "timed_out",
+            "rank 1 is late after burst 0: no call launched for 3 s",
+        ),
+        (
+            WORKED + "\nsay(event='launched', number=1)" + WAIT,
+            "timed_out",
+            "ranks 0 and 1 reported nothing for 3 s after launched 1",
+        ),
+        (
+            "\nsay(event='failed', kind='lacking', message='no peer access')" + WAIT,
+            "lacking",
+            ": no peer access",
+        ),
+    ],
+)
+def test_no_rank_makes_the_others_hang(code: str, kind: str, said: str) -> None:
+    found, message = ended(code)
+    assert found == kind
+    assert said in message
+
+
+def test_what_is_no_message_is_an_error_of_ours() -> None:
+    ranks = group("\nprint('hello', flush=True)" + WAIT)
+    try:
+        with pytest.raises(AstraError, match="sent no message: b'hello'"):
+            ranks.run()
+    finally:
+        ranks.close()
