@@ -3,6 +3,7 @@
 options          options of the judge and of a run, declared once
 settings         which of them a user's or a project's astra.toml says
 arguments        arguments that name files: what is missing is said first
+version          the version of the distribution
 cli/             the command astra-chat
 mcp/             the program's functions as tools of an MCP server
 skill/           what coding agents are told
@@ -20,7 +21,10 @@ replay/          recorded runs shown, judged or run again
 report/          recorded runs as one HTML page
 analysis/        recorded runs as typed rows and tables
 verify/          the claims of a recorded run recomputed; bundles
+viewer/          recorded runs in a browser, live
 export/          recorded runs as data for other programs
+package/         winners as plugins of engines, and as files for SGLang
+step/            what winners gain in an engine's step
 display/         what is printed
 spending/        limits on what a run may spend
 agents/          the chat (a link to the folder beside this one)

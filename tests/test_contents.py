@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FLOORS = ("tools", "lab")
+FLOORS = ("agents", "astra_chat", "tools", "lab")
 
 
 def missing_entries(init: Path) -> list[str]:

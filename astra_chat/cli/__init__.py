@@ -3,8 +3,9 @@
 main     the application: every command by name
 run      begin or continue a run
 approve  decide for a run that waits
-judge    check, time, profile
+judge    check, time, profile, and what they print
 beside_torch  a kernel beside the PyTorch module of its task
+tune     the constants of a kernel chosen, without a model
 gate     a changed kernel beside the old one, for CI
 judge_jobs  judge work: jobs of runs on other machines
 advance  resume the runs whose results are there
@@ -27,7 +28,6 @@ diagnosis  what it can do, and how to get what is missing
 cache    the build cache: its size, and clearing it
 
 options     options as typer has them, and those that several commands share
-evaluation_output  evaluations and profiles on stdout
 kernel_text  the text of a file or of stdin
 reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line

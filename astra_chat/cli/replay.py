@@ -99,9 +99,8 @@ def replay(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
     """Show a recorded run as it looked live, or judge it again."""
-    from astra_chat.replay.selection import Selection
+    from astra_chat.replay.show import Selection, show_prompts, wants_pager
     from astra_chat.replay.show import replay as show
-    from astra_chat.replay.show import show_prompts, wants_pager
     from astra_chat.transcript.reader import incompleteness, read, unknown_kinds
     from astra_vgpu.ground.errors import BadInput
 

@@ -4,10 +4,10 @@ open_models          the models that --models names
 run_models           each role's model, as the chat calls it
 spec                 parses --models
 scripted, script     a task's script/
-openai*              OpenAI and compatible servers: client, options, errors
+openai, openai_client, openai_options, openai_errors  OpenAI and compatible servers
 providers            what each provider's server is like
 server_error         a server's error, in whatever form
-recording*           record:, auto: and replay: around models and judge
+recording, recording_client, recording_judge  record:, auto: and replay:, around models and judge
 transcript_models    replies of a recorded run
 mailbox              questions in a folder, answered by whoever writes a file
 metered              models and judge behind the meter of a run

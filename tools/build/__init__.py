@@ -10,8 +10,6 @@ bound_launcher       the launcher that a task's [binding] stands for
 proven_object        an object file, proven to be that of the author's text
 hosted               a build linked with NVIDIA's runtime, as it is shipped
 preprocessed         a candidate's own lines after nvcc's preprocessor
-zeroed_variables     the host compiler's flag that sets what a function leaves unset
-standard_headers     <iostream> in a form that brings no host code of its own
 virtual_gpu_kernels  the virtual GPU's C engine, compiled in the sandbox
 cpp_expressions      expressions of a contract as C++
 tvm_ffi_binding      a task's tvm-ffi binding: checks tensors and calls the launcher

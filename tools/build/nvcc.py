@@ -12,19 +12,20 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from astra_chat.tools.build import extension_headers, standard_headers
+from astra_chat.tools.build import extension_headers
 from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
-from astra_chat.tools.build.zeroed_variables import zeroed_variables
 from astra_chat.tools.language import is_triton
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cores import cores
@@ -72,6 +73,29 @@ KEPT = (
     "kernel.host.i",
     "kernel.device.i",
 )
+
+STANDARD_FOLDER = "standard"
+"""Folder of our standard headers, beside the source; searched before the compiler's own headers."""
+STANDARD_HEADERS = {
+    f"{STANDARD_FOLDER}/iostream": """#pragma once
+#include <istream>
+#include <ostream>
+namespace std {
+extern istream cin;
+extern ostream cout, cerr, clog;
+extern wistream wcin;
+extern wostream wcout, wcerr, wclog;
+}
+"""
+}
+"""Texts of headers that bring no code of their own, by path relative to the source's folder. Before
+GCC 13, <iostream> puts an object into every file that includes it, whose constructor runs when the
+library is loaded. cub's and thrust's headers include it (block_load.cuh does), so every kernel that
+uses them would have host code that runs at load, which the audit refuses."""
+ZEROED_VARIABLES = "-ftrivial-auto-var-init=zero"
+"""The host compiler's flag by which variables that a function leaves unset are zeros. Functions of
+the host fill a struct of parameters in part and pass all of it to a kernel: what was on the stack
+before would be in the launch, which then differs from call to call."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +190,7 @@ def build_all(
             name: text if task.binding else header_text(text)
             for name, text in task.header_texts().items()
         },
-        **standard_headers.HEADERS,
+        **STANDARD_HEADERS,
         **(extension_headers.header_texts() if task.binding else {}),
     }
     find_tool("nvdisasm")  # an audit needs it (disassembly.py): say so before anything is built
@@ -239,9 +263,10 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         f"-ccbin={toolkit.cxx}",
         *(f"-I{folder}" for folder in task.include),
         *((*extension_headers.FLAGS, "-Xlinker=-zlazy") if task.binding else ()),
-        *(zeroed_variables(toolkit.cxx) if task.binding else ()),
+        *(_zeroed_variables(toolkit.cxx) if task.binding else ()),
         f"-I{toolkit.include_dir}",
-        *standard_headers.FLAGS,
+        "-isystem",
+        STANDARD_FOLDER,
     ]
     splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
     if device.kind == "cuda" and splits:
@@ -250,6 +275,15 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
     fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
     return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
+
+
+@cache
+def _zeroed_variables(cxx: Path) -> tuple[str, ...]:
+    """The flag for nvcc; none where the compiler does not know it: g++ does since 12, clang since
+    16."""
+    command = [str(cxx), ZEROED_VARIABLES, "-E", "-x", "c++", "/dev/null"]
+    known = subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    return (f"-Xcompiler={ZEROED_VARIABLES}",) if known else ()
 
 
 def _build_missing(

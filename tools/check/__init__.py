@@ -50,9 +50,7 @@ far_calls              calls too large for an oracle: their addresses, how much 
 far_blocks             blocks of a far call that leave out what is theirs
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 large_atol             tolerances whose atol is large beside the results
-winner                 the sanitize step: what a winner on a real GPU has to pass
+winner                 the sanitize step: what a winner on a real GPU has to pass; its small cases
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans
-sanitizer_cases        small cases that reach every kernel of the timed plans
 compute_sanitizer      Compute Sanitizer over a candidate on a real GPU
-virtual_gpu_sanitizer  the virtual GPU's sanitizer over a candidate for a real GPU
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.cli.evaluation_output import show_evaluation
+from astra_chat.cli.judge import show_evaluation
 from astra_chat.tools.types import Correct, Unsafe, Wrong
 from tests.chat_samples import CASE, check_record, evaluation
 

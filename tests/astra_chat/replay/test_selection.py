@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.replay.selection import Selection, belongs_to, chosen_turns
+from astra_chat.replay.show import Selection, belongs_to, chosen_turns
 from astra_chat.transcript.events import Chosen
 from astra_chat.transcript.reader import Transcript, read
 from astra_vgpu.ground.errors import BadInput

@@ -1,9 +1,8 @@
-"""The compiler's headers run nothing when a library is loaded."""
+"""nvcc.py: the compiler's headers run nothing when a library is loaded."""
 
 from __future__ import annotations
 
-from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.build.standard_headers import HEADERS
+from astra_chat.tools.build.nvcc import STANDARD_HEADERS, Build, build
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task
@@ -24,4 +23,4 @@ def test_it_declares_what_the_standard_says() -> None:
         source += f"auto* address_of_{name} = &std::{name};\n"
     built = build(task, source + task.baseline, virtual_device("h200"))
     assert isinstance(built, Build), built
-    assert list(HEADERS) == ["standard/iostream"]
+    assert list(STANDARD_HEADERS) == ["standard/iostream"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.sanitizer_cases import covering
+from astra_chat.tools.check.winner import covering
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device

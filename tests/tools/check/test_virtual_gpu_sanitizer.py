@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check import virtual_gpu_sanitizer as module
-from astra_chat.tools.check.virtual_gpu_sanitizer import MAX_BYTES, Watched, sanitize_virtual
+from astra_chat.tools.check import winner as module
+from astra_chat.tools.check.winner import MAX_BYTES, Watched, sanitize_virtual
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device

@@ -1,4 +1,4 @@
-"""Limits and privileges of a child."""
+"""launch.py: limits and privileges of a child."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os, resource
-from astra_chat.tools.sandbox import limits
+from astra_chat.tools.sandbox.launch import drop_capabilities, limit
 {tried}
 """
 
@@ -27,7 +27,7 @@ def ended(tried: str) -> tuple[int, str]:
 
 def test_sizes() -> None:
     status, said = ended(
-        "limits.limit(2**30, 4096)\n"
+        "limit(2**30, 4096)\n"
         "print(*map(resource.getrlimit, (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE)))\n"
         "bytearray(2 * 2**30)"
     )
@@ -36,16 +36,13 @@ def test_sizes() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 def test_the_child_goes_first_when_memory_ends() -> None:
-    assert (
-        ended("limits.limit(None, 1)\nprint(open('/proc/self/oom_score_adj').read())")[1]
-        == "1000\n\n"
-    )
+    assert ended("limit(None, 1)\nprint(open('/proc/self/oom_score_adj').read())")[1] == "1000\n\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 def test_root_keeps_its_name_only() -> None:
     tried = (
-        "limits.drop_capabilities()\n"
+        "drop_capabilities()\n"
         "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('CapEff')][0])"
     )
     status, said = ended(tried)
