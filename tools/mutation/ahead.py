@@ -1,6 +1,6 @@
-"""`python -m astra_chat.tools.mutation.ahead TASK...`: scores tasks' own cases by seeded bugs, as the
-first run of a task does before the tester's cases. Later runs find scores and builds in the cache.
-Set-up does it for the task of `make demo`."""
+"""`python -m astra_chat.tools.mutation.ahead TASK...`: scores own cases of tasks by seeded bugs, as
+the first run of a task does before the tester's cases. Later runs find scores and builds in the
+cache. Set-up does it for the task of `make demo`."""
 
 from __future__ import annotations
 
