@@ -58,6 +58,7 @@ Shared, and folders:
 transcript_schema   transcripts/schema.json from the types
 recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
+judging_processes   judges side by side, each in a process of its own
 walk_docs           docs/walked.md: the commands of the documentation, run
 doc_commands        the commands of its pages
 gallery             docs/gallery/: what Astra prints, and a report, as pictures

@@ -99,6 +99,10 @@ class Scorer:
         fails."""
         return self._kept("cases", cases, CaseScores, lambda: self._score(cases))
 
+    def score_own(self) -> None:
+        """Scores the task's own cases, for whoever asks for other scores later."""
+        self._kept("own", (), _Own, self._own)
+
     def suite(self) -> SuiteScore:
         """Scores the task's own cases, and drawn ones on the mutants that those let live, but for
         those that were harmless on as many."""
