@@ -34,6 +34,7 @@ from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
 from astra_chat.tools.types import Correct, Timed, Unsupported
 from lab.commands import one_line_errors
+from lab.honest_kernels import honest_kernels as honest_texts
 from lab.judging_processes import append, judging_processes
 from lab.live_runs import load
 from lab.winners import fastest, source_of
@@ -85,8 +86,8 @@ def honest_kernels() -> list[Honest]:
     own = (path.name for path in (ATTACKS / "tasks").iterdir() if path.is_dir())
     tasks = sorted([*own, *task_names()], key=len, reverse=True)
     kernels = [
-        Honest(next(t for t in tasks if path.name.startswith(t)), path.name, path.read_text())
-        for path in sorted((ATTACKS / "honest").glob("*.cu"))
+        Honest(next(t for t in tasks if file.startswith(t)), file, text)
+        for file, text in honest_texts().items()
     ]
     for name in task_names():
         task = find_task(name)
