@@ -104,3 +104,9 @@ def test_a_winner_is_exported_as_cuda(tmp_path: Path) -> None:
     assert (tmp_path / "best.py").read_text() == SOURCES["moe_sum_reduce"]
     assert (tmp_path / "best.cu").read_text().startswith("// Triton's machine code")
     assert (tmp_path / "moe_sum_reduce.so").is_file()
+
+
+def test_products_of_matrices_use_instructions_that_nvcc_builds() -> None:
+    """Triton would choose wgmma here, which needs sm_90a."""
+    text = translated(SOURCES["gemv_bf16"], load_task(task_folder("gemv_bf16")), "sm_90")
+    assert isinstance(text, str) and "mma.sync" in text and "wgmma" not in text
