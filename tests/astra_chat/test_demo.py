@@ -58,12 +58,11 @@ SCRIPTED = (
     "fused_add_rmsnorm_batch_invariant",
     "gemv_bf16",
     "gqa_paged_decode",
+    "moe_experts_small",
     "qk_norm_rope_kv_append",
     "router_gate",
 )
 """Tasks without a live run yet: their folders hold their scripted run, and the archive does not."""
-UNRECORDED = ("moe_experts_small",)
-"""Tasks whose scripted run is not recorded yet: by default their script is played."""
 JUDGED_AGAIN = ("merge_state_v2", "rotary_embedding")
 """Beside silu_and_mul, which `make demo` judges."""
 DEMO = "ASTRA_DEMO_SAID"
@@ -121,7 +120,7 @@ def course(transcript: Transcript) -> list[tuple[str, str]]:
 
 def test_every_task_has_the_committed_run(task: str) -> None:
     packed = BUILTIN / task / TRANSCRIPT
-    assert sorted([*LIVE, *SCRIPTED, *UNRECORDED]) == sorted(task_names())
+    assert sorted([*LIVE, *SCRIPTED]) == sorted(task_names())
     if task in SCRIPTED:
         assert read(packed).options.models == "scripted"
         return
@@ -152,7 +151,6 @@ def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> No
         ("silu_and_mul", {}, "transcript"),
         ("silu_and_mul", {"models": "scripted"}, "scripted"),
         ("silu_and_mul", {"strategy": "single"}, "scripted"),
-        (UNRECORDED[0], {}, "scripted"),
         ("merge_state_v2", {"strategy": "single"}, "scripted"),
         ("fused_add_rmsnorm", {}, "transcript"),
         ("fused_add_rmsnorm", {"strategy": "best"}, "scripted"),
@@ -163,6 +161,12 @@ def test_a_script_is_played_where_no_recorded_run_fits(
 ) -> None:
     session = SessionOptions(task=name, device="virtual", out=tmp_path / "out")
     assert request_for(RunOptions.given(**given), session).models.name == models
+
+
+def test_a_script_is_played_where_no_run_is_recorded(task_folder: Path, tmp_path: Path) -> None:
+    session = SessionOptions(task=str(task_folder), device="virtual", out=tmp_path / "out")
+    assert not (task_folder / TRANSCRIPT).exists()
+    assert request_for(RunOptions(), session).models.name == "scripted"
 
 
 def require_as_recorded(name: str, stdout: str, out: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 
 ENDED = "ended"
 """The file that says that the candidate's process is gone."""
-POLL_S = 0.0005
+POLL_S, MOST_S = 0.0005, 0.02
 
 
 class CandidateEnded(Exception):
@@ -52,10 +52,12 @@ class Handover:
 
     def _get(self, kind: str) -> Any:
         path = self._folder / f"{self._count}.{kind}"
+        pause_s = POLL_S
         while not path.exists():
             if (self._folder / ENDED).exists() or os.getppid() != self._parent:
                 raise CandidateEnded("its process ended")
-            time.sleep(POLL_S)
+            time.sleep(pause_s)
+            pause_s = min(MOST_S, 1.1 * pause_s)
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:

@@ -159,11 +159,10 @@ class Questions:
         if self._graded(answer, right, inputs)[0] == "wrong":
             self._add("wrong_at_other_address")
         ran = "kernels" if self._fresh["kernels"] else "ops"
-        if lacking := sorted(set(self._fresh[ran]) - set(answer[ran])):
-            self._add(
-                "cached_by_content",
-                f"the second time without {', '.join(lacking)[:120]}",
-            )
+        fresh = self._call(self._problem.inputs(self._drawn()), 1, watch=True)
+        both = set(self._fresh[ran]) & set(fresh.get(ran, ()))
+        if lacking := sorted(both - set(answer[ran])):
+            self._add("cached_by_content", f"the second time without {', '.join(lacking)[:120]}")
         like = exact.swapped(inputs)
         expected = self._problem.called(self._model, like)
         answer = self._call(like, 1)
