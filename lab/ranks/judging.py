@@ -32,8 +32,8 @@ CANDIDATE, BASELINE, RIVAL = "candidate", "baseline", "nccl"
 NORM = "fused_add_rmsnorm"
 """Task whose baseline follows NCCL's all-reduce."""
 VIRTUAL_BURST, VIRTUAL_PATIENCE = 2, 6
-"""Calls of a burst on virtual GPUs, and how many times the contract's limit of time they have there:
-a rank that waits keeps a core busy, which its peers may need."""
+"""Calls of a burst on virtual GPUs, and how many times the contract's limit of time ranks have
+there: one that waits keeps a core busy, which its peers may need."""
 MOST_VIRTUAL_TOKENS = 3
 """On a virtual GPU only cases of few rows are called: each takes seconds."""
 Kind = Literal["virtual", "cuda"]
