@@ -126,7 +126,8 @@ def main() -> None:
     with ThreadPoolExecutor(len(names) if device.kind == "cuda" else 1) as pool:
         made = pool.map(lambda name: prepared(asked.folder, name, device), names)
         for name, task in zip(names, made, strict=True):
-            print("\n".join(measured(task, asked.folder / f"{name}.json", asked.compilations)))
+            text = measured(task, asked.folder / f"{name}.json", asked.compilations)
+            print("\n".join(text), flush=True)
 
 
 def prepared(folder: Path, name: str, device: Device) -> Path:
