@@ -4,7 +4,7 @@
 set -u
 python=$1 out=$2
 kernels=lab/ranks/allreduce_add_rmsnorm
-export PYTHONPATH=$PWD:$PWD/tools/virtual_gpu
+export PYTHONPATH=$PWD:$PWD/tools/virtual_gpu${PYTHONPATH:+:$PYTHONPATH}
 judge() { timeout 90 "$python" -m lab.ranks "$@" --ranks 2; echo "exit code $?"; }
 judge evaluate $kernels/push.cu --json "$out/push.json"
 judge evaluate $kernels/pull.cu --json "$out/pull.json" --calls 200
