@@ -96,7 +96,8 @@ def tuned_kernel(state: RunState) -> Kernel | None:
     if under_way is None or tuning is None or not tuning.changed:
         return None
     source = read_space(state.sources[tuning.candidate]).at(tuning.best)
-    kernel = Kernel(words=f"Constants of {tuning.candidate} tuned. {tuning.words}.", source=source)
+    words = f"The constants of {tuning.candidate} were tuned. {tuning.words}."
+    kernel = Kernel(words=words, source=source)
     known = (attempt.kernel.candidate for attempt in under_way.attempts)
     given = any(attempt.speaker == "executor" for attempt in under_way.attempts)
     return None if given or kernel.candidate in known else kernel

@@ -131,7 +131,7 @@ def _names(profile: Profile | None) -> str:
     """Some names that may be used."""
     shown = telling(profile.metrics)[:MAX_NAMES] if profile else []
     if not shown:
-        return "use one of Nsight Compute's names"
+        return "use one of Nsight Compute's metric names"
     more = ", ..." if profile and len(profile.metrics) > len(shown) else ""
     return f"available: {', '.join(metric.name for metric in shown)}{more}"
 

@@ -92,7 +92,7 @@ class PredictionScore(Value):
                 "predicted"
             )
         if self.median_factor is not None:
-            parts.append(f"predicted ratios off by a median factor of {self.median_factor:.2f}")
+            parts.append(f"predicted ratios are off by a median factor of {self.median_factor:.2f}")
         if self.metrics_named:
             parts.append(
                 f"{self.metrics_correct} of {self.metrics_named} named metrics changed as predicted"

@@ -115,7 +115,10 @@ def _inputs(context: ChatContext, state: RunState) -> Section | None:
 
 def _accept(context: ChatContext, state: RunState) -> Section | None:
     text = accept_text(context.task)
-    title = "What `accept` accepts: None means correct, a text says what is wrong"
+    title = (
+        "What `accept` accepts: it returns None for a correct result, and otherwise a text that"
+        " says what is wrong"
+    )
     return Section(title, text, 4) if text else None
 
 

@@ -84,7 +84,7 @@ def choice_of(reply: str, legal: Sequence[Speaker]) -> Speaker:
     for speaker in legal:
         if name == speaker:
             return speaker
-    raise ValueError(f"'{name}' may not act now; only {' or '.join(legal)} may")
+    raise ValueError(f"'{name}' may not act at this point; only {' or '.join(legal)} may")
 
 
 def _out_of_turn(role: RoleName, answer: AnyReply, state: RunState) -> str | None:
@@ -94,7 +94,7 @@ def _out_of_turn(role: RoleName, answer: AnyReply, state: RunState) -> str | Non
     expected = "plan" if acts_as(role, state) == "planner" else "kernel"
     if isinstance(answer.reply, Plan) == (expected == "plan"):
         return None
-    return f"a {expected} is expected now"
+    return f"a {expected} is expected at this point"
 
 
 def _payload(role: RoleName, answer: AnyReply, context: ChatContext, state: RunState) -> Payload:

@@ -13,12 +13,14 @@ measure_sweep       a sweep of a thousand drawn cases on a GPU
 prompt_sizes        characters of prompts, by role
 
 The judge, tried:
+honest_kernels      the honest kernels of tests/attacks, which are one archive
 soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
 same_machine_code   kernels built the judge's two ways: the same machine code
 engine_rates        tokens a second of SGLang's engine with and without winners
 gate_rates          how often a gate is wrong: false alarms, losses missed
+module_problems     PyTorch modules of our own as tasks, beside PyTorch on a GPU
 counters_beside_ncu CUPTI's counters beside Nsight Compute's
 between_evaluations how far one kernel's ratios differ from one evaluation to the next
 
@@ -57,10 +59,12 @@ Shared, and folders:
 transcript_schema   transcripts/schema.json from the types
 recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
+judging_processes   judges side by side, each in a process of its own
 walk_docs           docs/walked.md: the commands of the documentation, run
 doc_commands        the commands of its pages
 gallery             docs/gallery/: what Astra prints, and a report, as pictures
 terminal_picture    a terminal's screen as an SVG
+rejudge/            published kernels of others, judged again
 engine_tests/       SGLang's own tests with a package's winners and without
 ranks/              kernels over several GPUs: contract, kernels, check and times
 baselines/          SGLang's and FlashInfer's kernels beside ours

@@ -51,18 +51,18 @@ def row_us(call, calls):
     ended = time.perf_counter()
     return 1e6 * (issued - began) / calls, 1e6 * (ended - began) / calls
 
-def told(call, calls=CALLS, each=1):
+def timed(call, calls=CALLS, each=1):
     row_us(call, calls)
     rows = [row_us(call, calls) for _ in range(ROWS)]
     return [statistics.median(row[part] for row in rows) / each for part in (0, 1)]
 
-found = {{"tvm-ffi": told(by_tvm_ffi), "PyTorch operator": told(by_torch),
-         "torch.compile": told(compiled)}}
+found = {{"tvm-ffi": timed(by_tvm_ffi), "PyTorch operator": timed(by_torch),
+         "torch.compile": timed(compiled)}}
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     for _ in range(100):
         by_torch(tensors)
-found["CUDA graph of 100"] = told(lambda _: graph.replay(), CALLS // 100, 100)
+found["CUDA graph of 100"] = timed(lambda _: graph.replay(), CALLS // 100, 100)
 print(json.dumps({{"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "us": found}}))
 """
 """Prints the microseconds of a call by each way: until it is issued, and until it is done."""

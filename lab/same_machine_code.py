@@ -28,6 +28,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
 from astra_vgpu.ground.errors import AstraError
 from astra_vgpu.ground.toolkit import find_toolkit
+from lab.honest_kernels import honest_kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -70,10 +71,10 @@ def _of_runs(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
 def _honest() -> Iterator[RecordedKernel]:
     folder = ROOT / "tests" / "attacks"
     tasks = [load_task(path) for path in sorted((folder / "tasks").iterdir()) if path.is_dir()]
-    for path in sorted((folder / "honest").glob("*.cu")):
+    for file, text in honest_kernels().items():
         for task in tasks:
-            if path.name.startswith(f"{task.name}_"):
-                yield RecordedKernel(task, path.name, path.read_text())
+            if file.startswith(f"{task.name}_"):
+                yield RecordedKernel(task, file, text)
 
 
 def compared(one: RecordedKernel) -> str:

@@ -20,10 +20,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 
 from astra_chat.cli.reproduce import reproduce_command
 from astra_chat.models.script import ScriptedKernel, load_script, scripted_names
@@ -35,6 +34,8 @@ from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
 from astra_chat.tools.types import Correct, Timed, Unsupported
 from lab.commands import one_line_errors
+from lab.honest_kernels import honest_kernels as honest_texts
+from lab.judging_processes import append, judging_processes
 from lab.live_runs import load
 from lab.winners import fastest, source_of
 
@@ -85,8 +86,8 @@ def honest_kernels() -> list[Honest]:
     own = (path.name for path in (ATTACKS / "tasks").iterdir() if path.is_dir())
     tasks = sorted([*own, *task_names()], key=len, reverse=True)
     kernels = [
-        Honest(next(t for t in tasks if path.name.startswith(t)), path.name, path.read_text())
-        for path in sorted((ATTACKS / "honest").glob("*.cu"))
+        Honest(next(t for t in tasks if file.startswith(t)), file, text)
+        for file, text in honest_texts().items()
     ]
     for name in task_names():
         task = find_task(name)
@@ -210,28 +211,21 @@ def soak(
     kernels = [kernel for kernel in kernels if kernel.name not in unsupported]
     before = Counter(one.kernel for one in made if one.counts)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file, ThreadPoolExecutor(workers) as pool:
-        if made and not path.read_text().endswith("\n"):
-            file.write("\n")  # after a line that was cut off
-        turns = [
-            pool.submit(_noted, some, path.parent, file, device)
-            for some in work(kernels, before, wanted)
-        ]
-        try:
-            for turn in as_completed(turns):
-                made += turn.result()
-                print(lines(made)[0], file=sys.stderr)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    if made and not path.read_text().endswith("\n"):
+        append(path, "")  # after a line that was cut off
+    with judging_processes(workers) as pool:
+        turns = [pool.submit(_noted, some, path, device) for some in work(kernels, before, wanted)]
+        for turn in as_completed(turns):
+            made += turn.result()
+            print(lines(made)[0], file=sys.stderr)
     return made
 
 
-def _noted(kernels: Sequence[Honest], folder: Path, file: TextIO, device: str) -> list[Judgement]:
+def _noted(kernels: Sequence[Honest], path: Path, device: str) -> list[Judgement]:
     made = []
-    for one in judged(kernels, folder, device):
+    for one in judged(kernels, path.parent, device):
         made.append(one)
-        print(json.dumps(asdict(one)), file=file, flush=True)
+        append(path, json.dumps(asdict(one)))
     return made
 
 
@@ -278,7 +272,10 @@ def main() -> None:
         help="total number of judgements, including earlier ones",
     )
     parser.add_argument(
-        "--workers", type=int, default=os.cpu_count(), help="number of judges that run in parallel"
+        "--workers",
+        type=int,
+        default=os.cpu_count(),
+        help="number of judges that run in parallel, each in a process of its own",
     )
     parser.add_argument("--device", default="virtual", help="virtual, or a GPU: cuda:0")
     parser.add_argument("--file", type=Path, default=Path(".soak/judgements.jsonl"))

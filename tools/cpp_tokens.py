@@ -200,7 +200,7 @@ class Lexer:
             self.fresh_line = False
         if self.open_comment is not None:
             self.at = self.open_comment
-            yield Token("bad", "a comment without an end", self._line())
+            yield Token("bad", "an unterminated comment", self._line())
 
     def _keep(self, kind: Kind, text: str, start: int) -> None:
         if kind != "bad":
@@ -209,9 +209,7 @@ class Lexer:
     def _behind_literal(self, literal: Token) -> Iterator[Token]:
         """What is wrong with a literal that is closed."""
         if suffix := _SUFFIX.match(self.text, self.at):
-            what = (
-                f"{suffix[0]} touches the end of a literal: user-defined suffixes are not allowed"
-            )
+            what = f"{suffix[0]} directly follows a literal: user-defined suffixes are not allowed"
             yield Token("bad", what, self._line(), self.directive)
         if control := _CONTROL.search(literal.text):
             what = f"the control character U+{ord(control[0]):04X} in a literal"
@@ -235,7 +233,7 @@ class Lexer:
             return Token("bad", _outside(character), line, self.directive)
         self.at = match.end()
         if "" in (match["string_end"], match["char_end"]):
-            return Token("bad", "a literal that is not closed on its line", line, self.directive)
+            return Token("bad", "a literal that does not end on its line", line, self.directive)
         text = _DIGRAPHS.get(match[0], match[0])
         return Token(_kind(match), text, line, self.directive, start)
 
@@ -273,7 +271,7 @@ class Lexer:
             end = self.source.find(closing, delimiter.end())
         if end < 0:
             self.at = len(self.text)
-            return Token("bad", "a raw string without an end", line, self.directive)
+            return Token("bad", "an unterminated raw string", line, self.directive)
         end += len(closing)
         self.at = bisect.bisect_left(self.origin, end)
         return Token("string", self.source[start:end], line, self.directive)

@@ -33,9 +33,9 @@ MOST_KERNELS = 8
 TIMES = 10
 """A result that is off by a larger factor is so many times too large, not by so many per cent."""
 NEVER_LAUNCHED = (
-    "no call of the check launched {}, so nothing of it was judged; if no call of the"
-    " confirmation launches it either, the candidate will be refused: remove it, or instantiate"
-    " only what a valid call can choose"
+    "no call of the check launched {}, so it was not judged; if no call of the confirmation"
+    " launches it either, the candidate will be refused: remove it, or instantiate only what a"
+    " valid call can choose"
 )
 NEAR = 0.05
 """A predicted ratio that is nearer to 1 is shown with three decimals if it has them."""
@@ -115,7 +115,7 @@ def describe_resources(resources: tuple[Resources, ...]) -> str:
     for used in resources:
         spills = f", {used.spill_bytes} B spilled" if used.spill_bytes else ""
         shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
-        local = f", {used.stack_bytes} B a thread in local memory" if used.stack_bytes else ""
+        local = f", {used.stack_bytes} B of local memory per thread" if used.stack_bytes else ""
         use = f"{used.registers} registers{shared}{local}{spills}"
         arguments = by_use.setdefault((kernel_name(used.kernel), use), [])
         arguments.append(template_arguments(used.kernel))
@@ -151,7 +151,7 @@ def never_launched(record: CheckRecord | None) -> list[str]:
 def left_as_is(record: CheckRecord | None) -> list[str]:
     """What is said of kernels that no call launched and whose device code is the baseline's."""
     names = record.left_as_is if record else ()
-    what = "unchanged from the baseline, but not judged, since no call launches them"
+    what = "unchanged from the baseline, but not judged, because no call launches them"
     return [f"{what}: {kernels_text(names)}"] if names else []
 
 
@@ -209,7 +209,7 @@ def _wrong(wrong: Wrong) -> str:
         "input_changed": "a read-only argument was changed",
         "write_outside": "memory outside the argument was written",
         "precision": "less precise than the baseline",
-        "not_accepted": "accept of reference.py refuses it",
+        "not_accepted": "accept() in reference.py rejects it",
         "distribution": "drawn with probabilities that differ from the oracle's",
         "batch_variant": "the bits of a row depend on its batch",
     }

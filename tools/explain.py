@@ -35,14 +35,14 @@ ORDER: tuple[StepName, ...] = (
 )
 PURPOSE: dict[StepName, str] = {
     "guard": "scanned the source as C++ tokens: includes, calls and inline assembly",
-    "build": "compiled it with the task's flags, the same as the baseline's",
+    "build": "compiled it with the task's flags, as the baseline was",
     "audit": "inspected the object file for definitions, imports, code that runs when it is"
     " loaded, and state kept between calls",
-    "plan": "recorded the launches of its launcher, several times with different addresses, in a"
-    " separate process without a GPU; only these launches are run from here on",
+    "plan": "recorded what its launcher launches, several times with different addresses, in a"
+    " separate process without a GPU; from here on, only these launches are run",
     "check": "ran it and compared its outputs with a float64 reference",
     "sanitize": "ran it under memory, race, initialization and barrier checkers, compared its"
-    " outputs there, and checked for races between blocks on the virtual GPU",
+    " outputs there too, and checked for races between blocks on the virtual GPU",
     "time": "timed it alternately with the baseline",
     "profile": "found the bottleneck",
 }
@@ -130,36 +130,40 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     if not isinstance(evaluation.outcome, Correct | Timed):
         return ()
     sentences = [
-        "an error in the contract or in reference.py: everything is judged by these",
-        f"errors that look like rounding: within the tolerance, and at most"
+        "an error in the contract or in reference.py, by which everything is judged",
+        "errors that look like rounding: those within the tolerance and at most"
         f" {task.oracle_ratio:g} times the baseline's own",
     ]
     record = evaluation.check
     if record:
         tried = record.cases
         sentences.append(
-            f"a fault at extents that were not tried: {tried:,} cases out of"
-            f" {_domain(task):,} valid shapes, each with any contents"
+            f"a fault at extents that were not tried: {tried:,} cases were run, but"
+            f" {_domain(task):,} shapes are valid, each with any contents"
         )
     if evaluation.device.kind == "virtual":
         sentences += [
-            "faults that occur only on real hardware: blocks ran one after the other, in one order,"
-            " so a wrong memory order between blocks that use fences and atomics is not found",
+            "faults that occur only on real hardware: blocks ran one after the other in a fixed"
+            " order, so a wrong memory order between blocks that use fences and atomics is not"
+            " found",
             "uninitialized reads of local memory that do not reach a result",
         ]
     else:
         sentences.append("a race that did not occur: it may need different timing or another GPU")
         if not any(step.name == "sanitize" for step in evaluation.steps):
             sentences.append(
-                "out-of-bounds reads without effect: the sanitizers did not run"
-                " (they run on finalists)"
+                "out-of-bounds reads without effect: the sanitizers did not run (they run only on"
+                " finalists)"
             )
     if isinstance(evaluation.outcome, Timed):
         sentences.append(
-            "other clocks, temperatures or loads than during the measurement, and differences"
-            " between processes: the interval covers the blocks of one process only"
+            "the effect of other clocks, temperatures or loads than during the measurement, and"
+            " differences between processes: the interval covers only the blocks of one process"
             if evaluation.outcome.basis == "measured"
-            else "that it is slower on a GPU: nothing was measured, and estimates can be wrong"
+            else (
+                "that the kernel is slower on a GPU: nothing was measured, and estimates can be"
+                " wrong"
+            )
         )
     else:
         sentences.append("anything about its speed: nothing was timed")
@@ -178,8 +182,8 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         " for all candidates of this judge",
         f"drawn at random after the build: {counted(len(record.hidden), 'case')},"
         f" {_hidden(record)}",
-        "outputs were filled before each call, mostly with NaNs and in every third call with"
-        " ordinary numbers, so that unwritten elements show",
+        "before each call, outputs were filled with NaNs or, in every third call, with ordinary"
+        " numbers, so that unwritten elements show",
         f"{record.read_bytes:,} bytes of read-only arguments compared with their contents before"
         " the call",
         _outside(evaluation, record),
@@ -226,8 +230,9 @@ def _measured(timed: Timed) -> list[str]:
     blocks = [case.blocks for case in cases]
     weights = ", ".join(f"{case.case.label} {case.weight:g}" for case in cases)
     return [
-        f"{min(blocks)} to {max(blocks)} blocks per case, in which baseline and candidate take"
-        " turns in random order, built with the same flags, in one process with a cold L2; A/A at"
+        f"{min(blocks)} to {max(blocks)} blocks per case, in which the baseline and the"
+        " candidate, built with the same flags, take turns in random order, in one process and"
+        " with a cold L2; A/A at"
         " most"
         f" {max(case.noise for case in cases):.2%}",
         f"weights in the mean: {weights}",
@@ -260,14 +265,19 @@ def _swept(record: CheckRecord) -> list[str]:
         return []
     return [
         f"{record.swept:,} more cases, drawn for all candidates of this judge, were compared with"
-        " the baseline's results on the GPU; the oracle judged those that differ"
+        " the baseline's results on the GPU; the oracle judged those that differed"
     ]
 
 
 def _rows(record: CheckRecord) -> list[str]:
     if not record.rows:
         return []
-    return [f"{record.rows:,} rows of results had the same bits in another batch, at another place"]
+    return [
+        (
+            f"{record.rows:,} rows of results had the same bits in another batch and at another"
+            " position"
+        )
+    ]
 
 
 def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
@@ -303,8 +313,8 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         f"the rms error came closest to its limit on {error.case.label},"
         f" '{error.argument}': {error.candidate_ulps:.3g} ulp; the baseline has"
         f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
-        "no more 16-bit results miss the nearest value than float32 arithmetic with a single"
-        " rounding would cause",
+        "no more 16-bit results differ from the nearest value than float32 arithmetic with a"
+        " single rounding would cause",
     ]
 
 

@@ -21,6 +21,13 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
+from astra_chat.tools.timing.module_times import (
+    NO_GPU,
+    PLAN_TRUST,
+    BesideModule,
+    ModuleTime,
+    not_run,
+)
 from astra_chat.tools.types import (
     AnyTime,
     Case,
@@ -32,7 +39,7 @@ from astra_chat.tools.types import (
     candidate_id,
 )
 from astra_chat.tools.virtual_gpu.adapter import Engine
-from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.errors import AstraError, BadInput
 
 CASE_LISTS = ("demo", "bench")
 
@@ -191,6 +198,40 @@ class Judge:
         timed = work.time(built, weighted)
         return [one.time for one in timed] if isinstance(timed, list) else timed
 
+    def beside_module(
+        self, source: str, weighted: Weighted, compilations: int, mode: str
+    ) -> BesideModule | Outcome:
+        """Guard, build and time beside the PyTorch module that is the task's reference: eager, and
+        torch.compile in a mode of its own, compiled so often from empty caches; a CUDA graph of
+        either. Results of timed launches are compared; no verdict.
+
+        Raises BadInput where the task has no such module.
+        """
+        if self.task.reference is None:
+            raise BadInput(
+                f"{self.task.name} has no PyTorch module: its reference is reference.py;"
+                " astra-chat new NAME --from problem.py makes a task of a module"
+            )
+        found: list[ModuleTime] | Outcome = not_run([case for case, _ in weighted], NO_GPU)
+        if self.device.kind == "cuda":
+            work = self._work(source, self.entropy.timing(candidate_id(source)))
+            built = work.build()
+            if not isinstance(built, Build):
+                return built
+            found = work.time_beside_module(built, weighted, compilations, mode)
+        if not isinstance(found, list):
+            return found
+        return BesideModule(
+            task=self.task.name,
+            candidate=candidate_id(source),
+            device=self.device.name,
+            trust=PLAN_TRUST,
+            tensor_float32=self.task.tensor_float32,
+            mode=mode,
+            compilations=compilations,
+            times=tuple(found),
+        )
+
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         """Which of so many seeded bugs of the baseline the task's own cases kill, and these. `also`
         is a correct candidate's source, whose bugs count beside them; one in Triton has none."""
@@ -244,7 +285,7 @@ def unhurried(
     if isinstance(second.outcome, TimedOut) and out_of_time:
         raise AstraError(
             f"the step '{late.step}' exceeded its limit of {late.limit_s:.0f} s twice, and the"
-            " baseline's own check timed out as well: this machine is overloaded; judge"
+            " baseline's own check timed out, too: this machine is overloaded; judge"
             " the kernel again when it is less busy"
         )
     return _noted(second, f"judged again: '{late.step}' exceeded {late.limit_s:.0f} s before")

@@ -42,6 +42,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.task.trust import require_trust
+from astra_chat.tools.timing.module_times import ModuleTime, time_beside_module
 from astra_chat.tools.timing.verdict import (
     TimedCase,
     early_ratio,
@@ -362,6 +363,23 @@ class Evaluating:
                 timed, words = cross_check(runner, built, baseline, cases, timed)
         self.steps.note(words)
         return timed
+
+    def time_beside_module(
+        self, built: Build, weighted: Weighted, compilations: int, mode: str
+    ) -> list[ModuleTime] | Wrong | Failure:
+        """PyTorch's ways of the task's module beside a build, as time_beside_module."""
+        count = len(weighted) * (1 + compilations)
+        with self.steps.step("time"):
+            cases = self.bench.oracle_cases("time", [case for case, _ in weighted])
+            return time_beside_module(
+                self.bench.runner.seeded(self.steps.seed.of("time")),
+                self.bench.oracle,
+                built,
+                [(one, weight) for one, (_, weight) in zip(cases, weighted, strict=True)],
+                compilations,
+                mode,
+                lambda done: self.bench.tell("time", done, count, "beside PyTorch"),
+            )
 
     def profile(
         self, built: Build, weighted: Weighted, timed: list[TimedCase], *, thorough: bool

@@ -30,8 +30,8 @@ from astra_chat.tools.types import Device, Wrong, is_float
 from astra_chat.tools.wording import counted
 
 ORDERED = (
-    "the baseline's result depends on the order of atomics, which no GPU guarantees, and"
-    " reference.py accepts one order; in the reverse order the baseline is"
+    "the baseline's result depends on the order of atomics, which no GPU guarantees, but"
+    " reference.py accepts only one order; in the reverse order, the baseline is"
 )
 UNDECIDED = (
     'if several results are valid, say so: judged = { by = "accept" } and accept(), or canonical(),'

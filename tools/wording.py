@@ -62,7 +62,7 @@ def invalid(problem: Mapping[str, Any], known: Iterable[str] = ()) -> str:
             expected = str(problem["ctx"]["expected"])
             names = [name for name in QUOTED.findall(expected) if name]
             hint = did_you_mean(str(value), names)
-            return f"it has to be {listed(names) if names else expected}{hint}"
+            return f"it must be {listed(names) if names else expected}{hint}"
     if is_nan(value):
         return "it is not a number"
     return text.removeprefix("Value error, ").replace("Input", "it", 1)

@@ -100,7 +100,7 @@ class EvaluationRow(RunColumns):
     candidate: str
     """First 12 hex digits of the source's sha256."""
     changed_from: str
-    """The candidate that this source is a change of; the baseline's name for the first ones."""
+    """The candidate that this source changes; for the first ones, the baseline's name."""
     parent: str
     """The candidate that the plan changes."""
     source: str

@@ -4,6 +4,7 @@ main     the application: every command by name
 run      begin or continue a run
 approve  decide for a run that waits
 judge    check, time, profile, and what they print
+beside_torch  a kernel beside the PyTorch module of its task
 tune     the constants of a kernel chosen, without a model
 gate     a changed kernel beside the old one, for CI
 judge_jobs  judge work: jobs of runs on other machines

@@ -38,10 +38,10 @@ def approve(
         ),
     ],
     yes: Annotated[
-        bool, typer.Option("--approve", help="Approve: run or accept the candidate.")
+        bool, typer.Option("--approve", help="Approve the candidate: run it, or accept it.")
     ] = False,
     all_of_them: Annotated[
-        bool, typer.Option("--all", help="Approve this and everything that follows.")
+        bool, typer.Option("--all", help="Approve this candidate and all later ones.")
     ] = False,
     reject: Annotated[
         str | None, typer.Option(metavar="WHY", help="Reject, with a reason for the planner.")
@@ -52,7 +52,7 @@ def approve(
     source: Annotated[
         bool, typer.Option("--source", help="Print the candidate's source without deciding.")
     ] = False,
-    go_on: Annotated[bool, typer.Option("--resume", help="Resume the run at once.")] = False,
+    go_on: Annotated[bool, typer.Option("--resume", help="Resume the run immediately.")] = False,
 ) -> None:
     """Show what a run is waiting for, and decide on it."""
     from astra_chat.approval.approvers import Approver, GivenDecision, Terminal

@@ -62,7 +62,8 @@ def start(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print progress.")] = False,
 ) -> None:
-    """Run all experiments of FILE.toml, several at once. A run that fails does not stop the others.
+    """Run all experiments of FILE.toml, several at the same time. A failed run does not stop the
+    others.
 
     Exit code 4: runs are waiting for a judge or for answers; 130: interrupted, continue with
     --resume.

@@ -19,7 +19,7 @@ CallsOption = Annotated[
 ]
 OperatorOption = Annotated[
     str | None,
-    typer.Option("--calls-of", metavar="NAME", help="Operator, if the file has several."),
+    typer.Option("--calls-of", metavar="NAME", help="Operator to use, if the file has several."),
 ]
 MapOption = Annotated[
     list[str] | None,

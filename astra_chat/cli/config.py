@@ -17,7 +17,7 @@ from astra_vgpu.ground.errors import BadInput
 
 SCHEMA = "astra-chat/config/1"
 app = typer.Typer(help="Show and change the settings: astra.toml.", no_args_is_help=False)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The option's name in Python.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The Python name of the option.")]
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="Use the project's file instead of the user's.")
 ]
@@ -67,7 +67,9 @@ def put(
     name: NameArgument,
     value: Annotated[
         str,
-        typer.Argument(metavar="VALUE", help="The value, as you would type it after the option."),
+        typer.Argument(
+            metavar="VALUE", help="The value, written as after the option on the command line."
+        ),
     ],
     project: ProjectOption = False,
 ) -> None:

@@ -69,7 +69,7 @@ MinRatioOption = Annotated[
         min=0, metavar="X", help="Exit with 1 if the speedup over the baseline is below X."
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the verdict only, on one line.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only the verdict, on one line.")]
 
 
 def register(app: typer.Typer) -> None:

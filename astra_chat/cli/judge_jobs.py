@@ -66,7 +66,7 @@ def work(
 ) -> None:
     """Judge all open jobs of the runs in DIR, and write the results next to them.
 
-    On a GPU several workers judge side by side: while one measures, the others build and check.
+    On a GPU, several workers judge in parallel: while one measures, the others build and check.
     --json prints one document at the end, so it requires --once. Exit code with --once: 2 if a
     job was refused, 3 if a result could not be written.
     """
@@ -149,7 +149,7 @@ def answer(
     ] = None,
 ) -> None:
     """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray
-    call. It exits at the end of stdin.
+    call. The command exits at the end of stdin.
     """
     import sys
 

@@ -24,8 +24,8 @@ app = typer.Typer(help="Answer the questions that runs put into a mailbox.", no_
 DirArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The mailbox: the folder of --models mailbox:DIR.")
 ]
-RoleOption = Annotated[str | None, typer.Option(help="Only questions to this role.")]
-RunOption = Annotated[str | None, typer.Option(help="Only questions of this run.")]
+RoleOption = Annotated[str | None, typer.Option(help="Consider only questions to this role.")]
+RunOption = Annotated[str | None, typer.Option(help="Consider only questions of this run.")]
 
 
 def register(main: typer.Typer) -> None:
@@ -58,7 +58,7 @@ def next_question(
 ) -> None:
     """Wait for the next unanswered question, and print it.
 
-    Exit code 4: there is no question, or no run that could still ask one.
+    Exit code 4: there is no question, and no run can still ask one.
     """
     question = _awaited(box, role, run, timeout_s)
     prompt = _prompt(box, question, short)
@@ -95,7 +95,9 @@ def _prompt(box: Path, question: Question, short: bool) -> str:
 @app.command(short_help="Check an answer, and pass it to the run.")
 def answer(
     box: DirArgument,
-    name: Annotated[str, typer.Argument(metavar="ID", help="The question, as printed by next.")],
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="The question's ID, as printed by `mailbox next`.")
+    ],
     file: Annotated[
         Path,
         typer.Argument(
@@ -109,7 +111,7 @@ def answer(
         ),
     ] = None,
     words_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Like --words, but read from a file.")
+        Path | None, typer.Option(metavar="FILE", help="File with the text for --words.")
     ] = None,
     answered_by: Annotated[
         str, typer.Option(metavar="NAME", help="Your name; the transcript records it.")
@@ -130,7 +132,7 @@ def answer(
 ) -> None:
     """Check an answer against the schema and the facts, and pass it to the run.
 
-    With --next, exit code 4: no question follows.
+    With --next, exit code 4 means that no question follows.
     """
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.mailbox.checking import answer as check_and_give

@@ -103,6 +103,7 @@ def _register_others() -> None:
         "package.command",
         "cli.approve",
         "cli.judge",
+        "cli.beside_torch",
         "cli.gate",
         "step.command",
         "cli.judge_jobs",

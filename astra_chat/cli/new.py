@@ -43,7 +43,9 @@ RootOption = Annotated[
 ]
 DefineOption = Annotated[
     list[str] | None,
-    typer.Option("-D", metavar="NAME[=VALUE]", help="Macro that the project's build defines."),
+    typer.Option(
+        "-D", metavar="NAME[=VALUE]", help="Macro to define, as the project's build does."
+    ),
 ]
 ReferenceOption = Annotated[
     str | None,

@@ -69,7 +69,8 @@ def replay(
     pager: Annotated[
         bool | None,
         typer.Option(
-            "--pager/--no-pager", help="Show the output in $PAGER; the default on a terminal."
+            "--pager/--no-pager",
+            help="Show the output in $PAGER, which is the default on a terminal.",
         ),
     ] = None,
     rejudge: Annotated[

@@ -59,8 +59,10 @@ def tune(
         bool,
         typer.Option(
             "--by-shape",
-            help="Choose separate constants for two ranges of shapes if that is faster on"
-            " held-out shapes.",
+            help=(
+                "Choose separate constants for two ranges of shapes if this is faster on"
+                " held-out shapes."
+            ),
         ),
     ] = False,
     out: Annotated[

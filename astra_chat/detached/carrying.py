@@ -154,7 +154,7 @@ class Carrier:
                 if claim.lost:
                     raise NotJudged("another worker took it over; this result is dropped")
                 if not unpack_job(file, folder, job):
-                    raise NotJudged(f"{self.place} sent no result of this job")
+                    raise NotJudged(f"{self.place} sent no result for this job")
             except (BadInput, Unreadable) as error:
                 raise NotJudged(f"{self.place} sent no results: {one_line(str(error))}") from None
 

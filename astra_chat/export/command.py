@@ -41,19 +41,22 @@ def export(
         typer.Option("-o", "--out", help="Output file; for flashinfer-bench, a new folder."),
     ] = None,
     confirmed: Annotated[
-        bool, typer.Option("--confirmed", help="Only candidates that were accepted on new seeds.")
+        bool,
+        typer.Option("--confirmed", help="Export only candidates that were accepted on new seeds."),
     ] = False,
     measured: Annotated[
-        bool, typer.Option("--measured", help="Only evaluations that were timed on a GPU.")
+        bool, typer.Option("--measured", help="Export only evaluations that were timed on a GPU.")
     ] = False,
     device: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only devices whose name contains this text.")
+        str,
+        typer.Option(metavar="WORDS", help="Export only devices whose name contains this text."),
     ] = "",
     live: Annotated[
-        bool, typer.Option("--live", help="Only runs in which a model answered.")
+        bool, typer.Option("--live", help="Export only runs in which a model answered.")
     ] = False,
     license: Annotated[
-        str, typer.Option(metavar="SPDX", help="Licence of the texts, recorded in the data.")
+        str,
+        typer.Option(metavar="SPDX", help="Licence of the texts, which is recorded in the data."),
     ] = "",
 ) -> None:
     """Export recorded runs as data: one row for each evaluation (parquet, jsonl), chat examples

@@ -132,7 +132,9 @@ def ask(box: Path, meta: Meta, prompt: str, schema: dict[str, Any]) -> Question:
         return find(box, meta.id)
     for other in questions(box):
         if other.meta.run == meta.run and other.id != meta.id and other.state != "closed":
-            write_new(other.folder / CLOSED, f"The run asks another question now: {meta.id}.\n")
+            write_new(
+                other.folder / CLOSED, (f"The run is now asking another question: {meta.id}.\n")
+            )
     if not folder.exists():
         _write(folder, meta, prompt, schema)
     (folder / CLOSED).unlink(missing_ok=True)

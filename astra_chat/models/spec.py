@@ -96,7 +96,8 @@ def _role(name: str, part: str) -> Role:
 
 def _no_role(name: str, part: str) -> BadInput:
     return BadInput(
-        f"--models: '{part}': there is no role '{name}', only {', '.join(ROLES)}: for example"
+        f"--models: '{part}': there is no role '{name}'; the roles are {', '.join(ROLES)}: for"
+        " example"
         f" {EXAMPLE}"
     )
 

@@ -44,7 +44,9 @@ def written(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) 
     best = summarize(transcript.records).best
     try:
         if best is None or not best.confirmed:
-            raise _NoPatch("the fastest was not confirmed" if best else "no candidate was accepted")
+            raise _NoPatch(
+                "the fastest candidate was not confirmed" if best else "no candidate was accepted"
+            )
         lines = [*_patched(own, begun, place, transcript, best)]
         lines.append(f"evidence: {own.evidence}")
         lines.append(_again_line(own, begun, place, transcript))

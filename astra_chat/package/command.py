@@ -71,7 +71,7 @@ def package(
         typer.Option(
             "--proof",
             metavar="FILE",
-            help="File that --prove wrote, for a plugin; one for each GPU.",
+            help="For a plugin: a file that --prove wrote; repeat the option for several GPUs.",
         ),
     ] = None,
     prove: Annotated[

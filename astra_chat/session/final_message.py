@@ -125,7 +125,7 @@ def _without_best(state: RunState) -> str:
     ratio, candidate, why = max(ties, key=lambda one: one[0])
     return (
         "no candidate is faster than the baseline beyond the estimate's uncertainty; the best tie"
-        f" is {candidate} at {ratio_text(ratio)} ({why}); to time all candidates on a GPU:"
+        f" is {candidate} at {ratio_text(ratio)} ({why}); to time all candidates on a GPU, run"
         " astra-chat replay TRANSCRIPT --rejudge --device cuda"
     )
 

@@ -69,7 +69,7 @@ def step(
         typer.Option("--batch", metavar="N", min=1, help="Requests in a step. Default: 1, 8, 64."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=6, max=10_000, help="Number of times to time each variant.")
+        int, typer.Option(min=6, max=10_000, help="Number of timings of each variant.")
     ] = 25,
     alone: Annotated[
         bool, typer.Option("--alone/--not-alone", help="Also measure each winner alone.")

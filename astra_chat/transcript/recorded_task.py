@@ -55,7 +55,7 @@ def write_task_files(
         _require_name(where, name)
         size += len(stored[sha])
         if size > MAX_CHARACTERS:
-            raise BadInput(f"{where}: the task's files exceed {MAX_CHARACTERS:,}")
+            raise BadInput(f"{where}: the task's files exceed {MAX_CHARACTERS:,} characters")
         path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

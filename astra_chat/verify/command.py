@@ -173,7 +173,8 @@ def pack(
     """Write a run as one self-contained file that `astra-chat verify` checks anywhere.
 
     Machine code and launch plans are rebuilt with this machine's nvcc, and packed if they match the
-    recorded hashes. For this, the recorded launchers are run, isolated and without a GPU.
+    recorded hashes. To rebuild the plans, the recorded launchers are run in isolation, without a
+    GPU.
     """
     from astra_chat.transcript.reader import read
     from astra_chat.verify.pack import pack as packed

@@ -4,7 +4,6 @@ contract    ranks.toml: what each rank holds before and after a call, and the la
 plans       guard, build, audit, and the launch plan of each rank
 messages    what ranks are asked and what they report
 group       a process a rank, watched: a dead or late one ends all
-interruptions  ranks on virtual GPUs, stopped at drawn moments
 judging     an evaluation: plans, the check on all ranks, times beside NCCL
 faults      planted faults, and whether they are found
 inside/     the program of one rank

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,8 +25,7 @@ from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from lab.ranks.contract import RanksTask
 from lab.ranks.group import Ended, Group, group_of
-from lab.ranks.interruptions import interrupted
-from lab.ranks.messages import Burst, RankRequest, Samples, Side
+from lab.ranks.messages import Burst, RankRequest, RankSide, Samples
 from lab.ranks.plans import Planned, planned
 
 CANDIDATE, BASELINE, RIVAL = "candidate", "baseline", "nccl"
@@ -200,15 +198,12 @@ def _checked(
         for rank in range(asked.ranks)
     ]
     first = [True]
-    with group_of(requests, task.contract.timeout_s) as group, ExitStack() as until_end:
+    with group_of(requests, task.contract.timeout_s) as group:
 
         def seen(rank: int, message: object) -> None:
             if first and isinstance(message, Burst):
                 first.clear()
                 after_start(group)
-                if asked.device.kind == "virtual":
-                    stops = asked.seed.of("stops").random()
-                    until_end.enter_context(interrupted(group.processes, stops))
 
         ended = group.run(seen)
         bursts = group.results(Burst)
@@ -252,9 +247,9 @@ def _request(task: RanksTask, asked: Asked, rank: int, cases: Sequence[Case]) ->
     )
 
 
-def _side(name: str, build: Build, plans: Sequence[LaunchPlan]) -> Side:
+def _side(name: str, build: Build, plans: Sequence[LaunchPlan]) -> RankSide:
     used = {one.kernel: (one.registers, one.static_shared_bytes) for one in build.resources}
-    return Side(name=name, cubin=build.cubin, ptx=build.ptx, resources=used, plans=tuple(plans))
+    return RankSide(name=name, cubin=build.cubin, ptx=build.ptx, resources=used, plans=tuple(plans))
 
 
 def timed(task: RanksTask, source: str, asked: Asked) -> tuple[RanksTime, ...] | Ended:
@@ -294,7 +289,7 @@ def timed(task: RanksTask, source: str, asked: Asked) -> tuple[RanksTime, ...] |
     )
 
 
-def _norm(cases: Sequence[Case], asked: Asked) -> Side:
+def _norm(cases: Sequence[Case], asked: Asked) -> RankSide:
     """The baseline of fused_add_rmsnorm for the same rows."""
     task = find_task(NORM)
     rows = [

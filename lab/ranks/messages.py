@@ -9,7 +9,7 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.types import Case, Value
 
 
-class Side(Value):
+class RankSide(Value):
     """A built kernel and what one rank launches of it."""
 
     name: str
@@ -31,9 +31,9 @@ class RankRequest(Value):
     spec: str
     """Constants of the virtual GPU (gpu_specs.py)."""
     cases: tuple[Case, ...]
-    sides: tuple[Side, ...]
+    sides: tuple[RankSide, ...]
     """The candidate; where times are measured, the baseline too, as the last."""
-    norm: Side | None = None
+    norm: RankSide | None = None
     """The kernel that follows NCCL's all-reduce, where that rival is timed."""
     seed: str
     calls: int = 0
@@ -61,7 +61,7 @@ class Burst(Value):
     event: Literal["burst"] = "burst"
     number: int
     checksums: tuple[int, ...]
-    """Of the bits of the results that all ranks must hold alike, by call."""
+    """A number for each call, made of the bits that all ranks must hold alike."""
     wrong: str = ""
     """The first wrong result."""
 

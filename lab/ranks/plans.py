@@ -32,7 +32,7 @@ class Planned:
 
     build: Build
     plans: tuple[tuple[LaunchPlan, ...], ...]
-    """By rank, and there by case."""
+    """Launch plans of each rank, in the order of the cases."""
 
 
 def planned(

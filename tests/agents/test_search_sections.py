@@ -76,7 +76,7 @@ def test_another_algorithm_is_asked_for_at_first_and_when_small_changes_are_used
 
 def test_the_planner_has_prices_with_their_arithmetic(context: ChatContext) -> None:
     text = prompt_of("planner", context, baseline_turns())
-    assert f"- launch: {second_launch_us(H200):.1f} us for each after the first" in text
+    assert f"- launch: {second_launch_us(H200):.1f} us for each launch after the first" in text
     (round_us,) = re.findall(r"a round of loads from DRAM takes ([\d.]+) us", _told_metrics())
     assert f"{round_us} us from DRAM" in text, "one price in both texts"
     moved_us = 4 * 64 * 4 * 2 / H200.dram_bytes_per_s * 1e6

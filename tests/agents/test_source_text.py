@@ -118,3 +118,12 @@ def test_a_comment_between_copied_lines_belongs_to_the_place() -> None:
     source = "int a;\n// More.\n  // And.\nint b;\nint c;\n"
     ((start, end),) = spans("int a;\n\n\nint b; //4", source)
     assert source[start:end] == "int a;\n// More.\n  // And.\nint b;"
+
+
+def test_a_triton_source_has_its_own_comments_and_keeps_its_indentation() -> None:
+    deep = " " * 20 + "x = n //8\n"
+    source = "import triton\n# Why.\n" + 'a = "// no"\n' * 6 + deep + "y = 1\n"
+    shown = "\n".join(listing(source).splitlines()[1:-1])
+    assert shown.splitlines()[1] == "" and shown.endswith(f"{deep}y = 1 #10")
+    assert without_numbers(shown, source) == shown.removesuffix(" #10")
+    assert spans("y = 1 #10", source) == [(source.index("y = 1"), len(source) - 1)]

@@ -50,7 +50,7 @@ def test_a_source_and_edits_become_kernels(task: Task) -> None:
         ("coder", KernelReply(reply=Source(words="", source=" ")), "the source is empty"),
         ("coder", KernelReply(reply=Edits(words="", edits=(GONE,))), "occurs 0 times"),
         ("tester", TesterReply(reply=suite((7, 13))), "case 1"),
-        ("single", SingleReply(reply=plan()), "a kernel is expected now"),
+        ("single", SingleReply(reply=plan()), "a kernel is expected at this point"),
     ],
 )
 def test_what_cannot_be_used_is_said(
@@ -71,7 +71,7 @@ def test_a_pass_is_always_a_turn(task: Task) -> None:
 
 def test_a_choice_is_one_of_the_legal_speakers() -> None:
     assert choice_of('{"choose": "tester"}', ("planner", "tester")) == "tester"
-    with pytest.raises(ValueError, match="'coder' may not act now; only planner or tester may"):
+    with pytest.raises(ValueError, match="'coder' may not act at this point; only planner or"):
         choice_of('{"choose": "coder"}', ("planner", "tester"))
     with pytest.raises(ValueError, match="does not match the schema"):
         choice_of("tester", ("planner", "tester"))

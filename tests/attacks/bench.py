@@ -38,6 +38,7 @@ from astra_chat.tools.types import (
     Timed,
     Value,
 )
+from lab.honest_kernels import honest_kernels
 from tests.attacks.edits import Edit, edited
 
 HERE = Path(__file__).parent
@@ -105,12 +106,7 @@ def honest() -> list[tuple[str, str]]:
     """Task and file of every honest kernel: the task's name begins the file's."""
     own = (path.name for path in (HERE / "tasks").iterdir())
     names = sorted([*own, *task_names()], key=len, reverse=True)
-    found = sorted((HERE / "honest").glob("*.cu"))
-    return [(next(n for n in names if p.name.startswith(n)), p.name) for p in found]
-
-
-def honest_source(file: str) -> str:
-    return (HERE / "honest" / file).read_text()
+    return [(next(n for n in names if file.startswith(n)), file) for file in honest_kernels()]
 
 
 class Bench(AbstractContextManager["Bench"]):

@@ -25,6 +25,7 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import (
     Device,
 )
+from lab.honest_kernels import honest_kernels
 from tests.attacks.bench import (
     CLEAN,
     HERE,
@@ -33,7 +34,6 @@ from tests.attacks.bench import (
     attacks,
     caught,
     honest,
-    honest_source,
     honest_words,
     outcome_words,
     task_of,
@@ -60,7 +60,7 @@ def record(kind: str, workers: int, only: str = "") -> None:
 
         def prepare(name: str) -> None:
             sources = [a.source for a in wanted if a.task == name and not a.endless]
-            sources += [honest_source(file) for task, file in right if task == name]
+            sources += [honest_kernels()[file] for task, file in right if task == name]
             benches[name].prepare(sources)
 
         list(pool.map(prepare, names))
@@ -82,10 +82,10 @@ def record_sanitizers(workers: int, only: str = "") -> None:
     with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
         benches = {t: stack.enter_context(Bench(task_of(t), device)) for t, _ in right}
         for task, bench in benches.items():
-            bench.prepare([honest_source(f) for t, f in right if t == task])
+            bench.prepare([honest_kernels()[f] for t, f in right if t == task])
 
         def note(pair: tuple[str, str]) -> None:
-            said = outcome_words(benches[pair[0]].confirmable(honest_source(pair[1])))
+            said = outcome_words(benches[pair[0]].confirmable(honest_kernels()[pair[1]]))
             _keep(device, "sanitized", pair[1], said=said[:400])
             _say(f"{pair[1]} {said}")
 
@@ -100,7 +100,7 @@ def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
 
 
 def _note_honest(bench: Bench, file: str) -> None:
-    said = honest_words(bench, honest_source(file))
+    said = honest_words(bench, honest_kernels()[file])
     _keep(bench.device, "honest", file, said=said)
     _say(f"{file} {said}")
 

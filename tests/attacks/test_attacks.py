@@ -10,6 +10,7 @@ import pytest
 
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device
+from lab.honest_kernels import honest_kernels
 from tests.attacks import bench as gates
 from tests.attacks import suite
 
@@ -94,7 +95,7 @@ def test_an_attack_is_caught_when_it_runs(
 @pytest.mark.parametrize(("task", "file"), gates.honest(), ids=[f for _, f in gates.honest()])
 @pytest.mark.second_tier
 def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
-    said = gates.honest_words(bench(task), gates.honest_source(file))
+    said = gates.honest_words(bench(task), honest_kernels()[file])
     if device.kind == "virtual" and said.startswith("unsupported"):
         pytest.skip(said)
     assert said == "correct"
@@ -102,7 +103,7 @@ def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str,
 
 def test_the_honest_kernels_are_no_near_copies() -> None:
     """Each differs from every other of its task in at least a sixth of its words."""
-    bags = {f: _words(gates.HERE / "honest" / f) for _, f in gates.honest()}
+    bags = {f: _words(text) for f, text in honest_kernels().items()}
     for task, file in gates.honest():
         for other_task, other in gates.honest():
             if task == other_task and file < other:
@@ -110,9 +111,9 @@ def test_the_honest_kernels_are_no_near_copies() -> None:
                 assert len(a & b) / len(a | b) < 5 / 6, (file, other)
 
 
-def _words(path: Path) -> set[tuple[str, ...]]:
+def _words(text: str) -> set[tuple[str, ...]]:
     """Runs of three words."""
-    words = re.findall(r"\w+|[^\w\s]", path.read_text())
+    words = re.findall(r"\w+|[^\w\s]", text)
     return {tuple(words[i : i + 3]) for i in range(len(words) - 2)}
 
 

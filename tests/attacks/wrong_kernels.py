@@ -15,10 +15,9 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Literal
 
 from pydantic import Field
 
@@ -28,6 +27,7 @@ from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import BuildFailed, Correct, Device, Outcome, Timed, Value
+from lab.judging_processes import append, judging_processes
 from tests.attacks.edits import Edit, edited
 
 HERE = Path(__file__).parent
@@ -78,13 +78,8 @@ def lines_of(file: Path) -> list[Line]:
     """Returns what was recorded in a file, nothing where there is none."""
     if not file.is_file():
         return []
-    with opened(file, "rt") as lines:
+    with lzma.open(file, "rt") if file.suffix == ".xz" else file.open() as lines:
         return [Line.model_validate_json(text) for text in lines]
-
-
-def opened(file: Path, mode: Literal["rt", "at"]) -> TextIO:
-    """Returns a file of lines, compressed where its name ends in .xz."""
-    return lzma.open(file, mode) if file.suffix == ".xz" else file.open(mode)
 
 
 def found(judge: Judge, one: WrongKernel, *, confirm: bool) -> tuple[Found, Evaluation]:
@@ -182,18 +177,21 @@ def _record(options: argparse.Namespace) -> list[Line]:
         if named and one.id not in known and (not options.only or one.id in options.only):
             tasks[one.task].append(one)
 
-    def run(task: str) -> list[Line]:
-        lines = []
-        for line in _of_task(task, tasks[task], device, not options.no_confirm, options.trust):
-            with opened(options.out, "at") as out:
-                out.write(line.model_dump_json() + "\n")
-            sys.stdout.write(f"{line.id} {line.found}: {line.words[:200]}\n")
-            sys.stdout.flush()
-            lines.append(line)
-        return lines
+    run = partial(_appended, device=device, options=options)
+    with judging_processes(options.workers) as pool:
+        return [line for some in pool.map(run, tasks, tasks.values()) for line in some]
 
-    with ThreadPoolExecutor(options.workers) as pool:
-        return [line for some in pool.map(run, tasks) for line in some]
+
+def _appended(
+    task: str, wanted: Sequence[WrongKernel], device: Device, options: argparse.Namespace
+) -> list[Line]:
+    lines = []
+    for line in _of_task(task, wanted, device, not options.no_confirm, options.trust):
+        append(options.out, line.model_dump_json())
+        sys.stdout.write(f"{line.id} {line.found}: {line.words[:200]}\n")
+        sys.stdout.flush()
+        lines.append(line)
+    return lines
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ import pytest
 
 from astra_chat.tools.task.folder import task_names
 from lab import soak as module
+from lab.honest_kernels import honest_kernels as honest_texts
 from lab.soak import (
-    ATTACKS,
     ROOT,
     Honest,
     Judgement,
@@ -24,7 +24,7 @@ from lab.soak import (
     work,
 )
 
-KERNEL = (ATTACKS / "honest" / "row_sum_serial.cu").read_text()
+KERNEL = honest_texts()["row_sum_serial.cu"]
 
 
 @pytest.mark.parametrize(

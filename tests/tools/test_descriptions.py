@@ -35,7 +35,7 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
         WRONG_OUTCOME.model_copy(
             update={"reason": "not_accepted", "got": 7.0, "note": "this expert stands there twice"}
         ),
-        ["accept of reference.py refuses it: out[3, 63] is 7; this expert stands there twice"],
+        ["accept() in reference.py rejects it: out[3, 63] is 7; this expert stands there twice"],
     ),
     (
         WRONG_OUTCOME.model_copy(
@@ -136,7 +136,7 @@ def test_metrics_and_resources() -> None:
     told = "k 32 registers, 64 B shared, 8 B spilled"
     assert descriptions.describe_resources((used, used)) == told
     array = used.model_copy(update={"stack_bytes": 40, "spill_bytes": 0})
-    held = "k 32 registers, 64 B shared, 40 B a thread in local memory"
+    held = "k 32 registers, 64 B shared, 40 B of local memory per thread"
     assert descriptions.describe_resources((array,)) == held
     half = used.model_copy(update={"kernel": "_Z4siluI6__halfEvPT_", "spill_bytes": 0})
     whole = half.model_copy(update={"kernel": "_Z4siluIfEvPT_", "registers": 30})

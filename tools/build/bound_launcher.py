@@ -109,7 +109,7 @@ def _calls(task: Task, binding: Binding, results: str) -> Iterator[str]:
         test = " && ".join(f"{dtype_parameter(v)} == {DTYPE_CODES[d]}" for v, d in pairs)
         call = _call(binding, pairs)
         yield f"    if ({test}) return ::astra::require_returned({call}, {results});"
-    yield '    ::astra::fail("", "no type in the file corresponds to this dtype");'
+    yield '    ::astra::fail("", "no type in the file matches this dtype");'
 
 
 def _call(binding: Binding, types: Sequence[tuple[str, DTypeName]] = ()) -> str:

@@ -48,7 +48,8 @@ def unseen(calls: Calls) -> Iterator[str]:
         if one.traced:
             yield (
                 f"{one.name}: torch.compile took it into a graph {counted(one.traced, 'time')}:"
-                " calls in compiled code may be missing (TORCH_COMPILE_DISABLE=1 captures them all)"
+                " calls in compiled code may be missing (set TORCH_COMPILE_DISABLE=1 to capture"
+                " them all)"
             )
         if one.in_graphs:
             yield (
@@ -58,9 +59,12 @@ def unseen(calls: Calls) -> Iterator[str]:
             )
         if one.beyond:
             kinds = counted(len(one.calls), "kind")
-            yield f"{one.name}: {counted(one.beyond, 'call')} beyond the first {kinds}"
+            yield (
+                f"{one.name}: {counted(one.beyond, 'call')} beyond the first {kinds} were not"
+                " recorded"
+            )
         if one.unreadable:
-            yield f"{one.name}: could not be read: {counted(one.unreadable, 'call')}: {one.trouble}"
+            yield f"{one.name}: {counted(one.unreadable, 'call')} could not be read: {one.trouble}"
     if not calls.whole:
         yield (
             "a process of the program did not exit by itself: the calls of its last second may be"
@@ -147,7 +151,7 @@ def integer_ranges(operator: SeenOperator) -> Iterator[str]:
             if all(getattr(values, kind) for _, values in pairs)
         ]
         above = set.intersection(*(_above(call, name, v) for call, v in pairs))
-        words = [f"{name} holds {least:g} to {greatest:g}", *kinds]
+        words = [f"{name} contains {least:g} to {greatest:g}", *kinds]
         words += [f"below {', '.join(sorted(above))}"] if above else []
         yield ", ".join(words)
 

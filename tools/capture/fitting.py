@@ -276,10 +276,10 @@ def _value_remarks(arg: Arg, tensor: SeenTensor, names: Mapping[str, int]) -> It
             )
         kinds = {"sorted": seen.sorted, "permutation": seen.permutation, "slots": seen.unique}
         if not kinds.get(arg.index.kind, True):
-            yield f"'{arg.name}' is not of kind {arg.index.kind}, but the contract says so"
+            yield f"the contract says that '{arg.name}' is of kind {arg.index.kind}, but it is not"
         return
     if not (arg.may_hold(seen.least) and arg.may_hold(seen.greatest)):
-        held = f"'{arg.name}' holds {seen.least:g} to {seen.greatest:g}"
+        held = f"'{arg.name}' contains {seen.least:g} to {seen.greatest:g}"
         yield f"{held}, outside the contract's range"
     legal = {"any": 3, "no_nan": 2, "minus_inf": 1, "finite": 0}[arg.value_domain]
     if (

@@ -79,7 +79,7 @@ def mapped(
     if lacking := [name for name in left if name not in found and name not in optional]:
         raise BadInput(
             f"{operator.name}: which of its tensors ({', '.join(free) or 'none is left'}) is"
-            f" '{lacking[0]}' of the contract? Say it with --map {lacking[0]}=PARAMETER"
+            f" '{lacking[0]}' in the contract? Answer with --map {lacking[0]}=PARAMETER"
         )
     return found
 

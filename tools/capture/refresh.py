@@ -164,7 +164,7 @@ def _with_cases(
     if domain_too:
         text = without_comments(text, ("check",), MARK)
         checked = [case_text(case, domain.scalars) for case in check_cases(domain, found)]
-        text = with_rows(text, "check", checked, f"{source}: one small call of each kind")
+        text = with_rows(text, "check", checked, f"{source}: a small call of each kind")
         least = rows(demo_cases(domain, found), domain.scalars)
         text = with_rows(text, "demo", least, f"{source}: the smallest of the timed calls")
     return text

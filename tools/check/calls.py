@@ -35,7 +35,7 @@ from astra_chat.tools.wording import counted
 
 HOW_TEXT: dict[How, str] = {
     "fresh": "in fresh buffers",
-    "same_buffers": "in buffers that held other inputs before",
+    "same_buffers": "in buffers that previously held other inputs",
     "graph": "under CUDA-graph capture, and replayed",
     "overlapped": "while another call ran",
 }

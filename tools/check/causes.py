@@ -51,7 +51,7 @@ class Explained:
         if not self.tried:
             return str(self.failed)
         if not self.right_with:
-            return f"{self.failed}; no dim, scalar or dtype alone is the cause"
+            return f"{self.failed}; no single dim, scalar or dtype is the cause"
         return f"{self.failed}; correct with {', or with '.join(self.right_with)}"
 
 

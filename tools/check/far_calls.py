@@ -58,15 +58,21 @@ FAR = 2**31
 WIDE = 9 * 2**29
 """Elements to the last of three rows: the second lies beyond FAR, the last beyond what 32 bits
 without a sign hold."""
+WIDEST_BYTES = 9 * 2**32
+"""The same in units of 8 bytes: the last of three rows lies beyond FAR units of 16 bytes, too."""
 DIFFERENT = 0.05
 """Share of an argument's largest magnitude by which a result differs that was made from another
 row; roundings are smaller, or one code of an 8-bit float."""
 MOST_BYTES = 14 * 2**30
 """Most bytes of a call's arguments; hardly any of it is memory."""
-ADDRESSES_BYTES = 8 * MOST_BYTES
+MOST_WIDEST_BYTES = 2 * WIDEST_BYTES
+"""The same of calls whose rows lie WIDEST_BYTES apart."""
+ADDRESSES_BYTES = 8 * MOST_WIDEST_BYTES
 """Most bytes of addresses of the process: what checks for races notes of each element has addresses
 too."""
 ROWS = 3
+VECTOR = 64
+"""Elements that any vector divides."""
 FEW = 3
 """Calls of an evaluation, of which one has many rows: they take some tenths of a second each. Those
 of few elements come beside them."""
@@ -299,48 +305,76 @@ def far_calls(task: Task) -> list[Case]:
     may have paths of its own. Both parts are in the order of their rows' length, but one of the
     first FEW has many rows, and those of few elements come next."""
     found: list[Case] = []
+
+    def row(case: Case) -> int:
+        return _row(task, case)
+
     for arg in task.args:
         for cases in (_apart(task, arg), _of_large_dims(task, arg)):
             legal = [case for case in cases if _is_possible(task, case)]
-            shortest = min(legal, key=lambda case: _row(task, case), default=None)
+            shortest = min(legal, key=row, default=None)
             if shortest is not None and shortest not in found:
                 found.append(shortest)
     timed = unique([case for case in _beside_timed(task) if _is_possible(task, case)])
     parts = found, [case for case in timed if case not in found]
-    ordered = [case for part in parts for case in sorted(part, key=lambda case: _row(task, case))]
+    ordered = [case for part in parts for case in sorted(part, key=row)]
     many = next((case for case in ordered if not case.pads), None)
     small = [case for case in parts[0] if case.pads and _elements(task, case) <= FEW_ELEMENTS]
-    return unique([*ordered[: FEW - 1], *([many] if many else []), *small, *ordered])
+    widest = [min(_widest(task, arg), key=row, default=None) for arg in task.args]
+    last = [case for case in widest if case is not None]
+    return unique([*ordered[: FEW - 1], *([many] if many else []), *small, *ordered, *last])
 
 
 def _elements(task: Task, case: Case) -> int:
     return sum(math.prod(arg.shape_of(case)) for arg in task.args)
 
 
-def _is_possible(task: Task, case: Case) -> bool:
-    return not any(True for _ in task.flaws(case)) and _bytes(task, case) <= MOST_BYTES
+def _is_possible(task: Task, case: Case, most_bytes: int = MOST_BYTES) -> bool:
+    return not any(True for _ in task.flaws(case)) and _bytes(task, case) <= most_bytes
 
 
 def _apart(task: Task, arg: Arg) -> Iterator[Case]:
     """Few entries of each dim, of which the last lies beyond."""
+    for case in _few(task):
+        yield from _strided(task, case, arg)
+
+
+def _widest(task: Task, arg: Arg) -> Iterator[Case]:
+    """The valid calls with rows that suit vectors, of which the last of the argument lies
+    WIDEST_BYTES behind the first."""
+    for case in _few(task, VECTOR):
+        for tries in _padded(case, arg, [WIDEST_BYTES // ITEM_BYTES[arg.dtype_of(case)]]):
+            yield from (one for one in tries if _is_possible(task, one, MOST_WIDEST_BYTES))
+
+
+def _few(task: Task, others: int = ROWS) -> Iterator[Case]:
+    """Yields calls with ROWS of what varies most, and `others` of all else."""
     for kind in task.combinations:
-        few = {name: task.dims[name].above(ROWS, kind.dtype) for name in task.dims}
-        yield from _strided(task, kind.case(legal_near(task, kind, few) or least(task, kind)), arg)
+        few = {name: task.dims[name].above(others, kind.dtype) for name in task.dims}
+        few[most_varied(task)] = task.dims[most_varied(task)].above(ROWS, kind.dtype)
+        yield kind.case(legal_near(task, kind, few) or least(task, kind))
 
 
 def _strided(task: Task, case: Case, arg: Arg) -> Iterator[Case]:
     """The call with a free stride at a time so large that the last entry lies beyond, WIDE where
     that is possible."""
+    for tries in _padded(case, arg, (WIDE, FAR)):
+        yield next((one for one in tries if _is_possible(task, one)), tries[-1])
+
+
+def _padded(case: Case, arg: Arg, elements: Sequence[int]) -> Iterator[list[Case]]:
+    """For each free stride the call with so large a one that the last entry lies so many elements
+    behind the first."""
     free = arg.free_axes if arg.present(case) else ()
     for place, axis in enumerate(free):
         steps = arg.shape_of(case)[axis] - 1
         if steps > 0:
             tries = []
-            for far in (WIDE, FAR):
+            for far in elements:
                 pads = [0] * len(free)
-                pads[place] = far // steps + arg.stride_step(case)
+                pads[place] = -(-far // (steps * VECTOR)) * VECTOR
                 tries.append(case.model_copy(update={"pads": {arg.name: one_or_all(tuple(pads))}}))
-            yield next((one for one in tries if _is_possible(task, one)), tries[-1])
+            yield tries
 
 
 def _beside_timed(task: Task) -> Iterator[Case]:

@@ -12,8 +12,8 @@ from astra_chat.tools.types import Case, Wrong
 FAR_ULPS, FAR_SHARE = 8, 0.01
 """A result that is further off, in units in the last place and in its share, is wrong rather than
 imprecise."""
-OR_NO_ROUNDING = "a slightly wrong constant or a missing term has the same effect"
-FAR_NOTE = "rounding cannot explain this, although the task's tolerance allows it"
+OR_NO_ROUNDING = "a slightly wrong constant or a missing term would have the same effect"
+FAR_NOTE = "rounding does not explain this, although the task's tolerance allows it"
 
 
 def imprecise(

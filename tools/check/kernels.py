@@ -211,8 +211,11 @@ class CheckedKernels:
 
     def _refused(self, names: Sequence[str]) -> Refused | None:
         theirs = read_cubin(self.baseline.cubin.read_bytes()).kernels
-        new = "remove it, launch it, or instantiate it only for what the contract allows"
-        changed = "the baseline's kernel of this name is different: leave it as it is, or remove it"
+        new = "remove it, launch it, or instantiate it only for calls that the contract allows"
+        changed = (
+            "the baseline's kernel of this name is different: leave that kernel unchanged, or"
+            " remove it"
+        )
         findings = [
             Finding(
                 line=self._line(kernel_name(name)),

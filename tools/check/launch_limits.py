@@ -31,7 +31,10 @@ class LargestCalls:
     @property
     def note(self) -> str:
         """What was left out, as text; "" where nothing was."""
-        what = f"{self.left_out} of the largest valid calls left out: the baseline fails there"
+        what = (
+            f"{self.left_out} of the largest valid calls were left out because the baseline fails"
+            " there"
+        )
         return what if self.left_out else ""
 
     def of(self, runner: Runner, baseline: Build) -> list[Case]:

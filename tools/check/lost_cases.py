@@ -119,7 +119,7 @@ def below_floor(
     first = f"; it fails on {cause.case.named}: {cause.cause}" if cause else ""
     what = (
         f"the baseline cannot be judged on enough {which}: {got} are left, but at least"
-        f" {wanted} are needed{first}; repair it, or narrow task.toml to what it supports"
+        f" {wanted} are needed{first}; repair the baseline, or narrow task.toml to what it supports"
     )
     return Unsupported(what=what, kernel="", opcode="", line=0)
 

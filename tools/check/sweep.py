@@ -102,7 +102,7 @@ class Sweep:
             self.left_out.append(str(Failed(case, failure)))
         raise BadInput(
             f"the baseline of {runner.task.name} fails on {MAX_FAILED} valid cases, such as"
-            f" {self.left_out[-1]}: repair it, or narrow the domain in task.toml"
+            f" {self.left_out[-1]}: repair the baseline, or narrow the domain in task.toml"
         )
 
     def forget(self) -> None:

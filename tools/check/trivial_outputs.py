@@ -105,8 +105,8 @@ def require_telling(
     if failed:
         raise BadInput(
             f"{task.folder}: the baseline fails {len(failed)} of {len(task.check)} check cases, the"
-            f" first {failed[0]}; the others accept a trivial output: {weak[0]}; see"
-            " astra-chat tasks check for details"
+            f" first {failed[0]}; the others accept a trivial output: {weak[0]}; for details, run"
+            " astra-chat tasks check"
         )
     raise BadInput(
         f"{task.folder / 'task.toml'}: the check cases of {task.name} accept a trivial"

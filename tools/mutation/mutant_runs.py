@@ -46,7 +46,7 @@ MAX_BYTES = 2**24
 """Largest least_bytes of a case that is scored."""
 VERSION = "6"
 """Version of operators and scoring: what another one left on disk does not count."""
-ITSELF, FAILS = "the source itself", "the source itself fails it"
+ITSELF, FAILS = "the source itself", "the source itself fails on it"
 MAX_DRAWN = 64
 """Drawn cases on which what a mutant writes is compared with what its source writes."""
 
@@ -98,6 +98,10 @@ class Scorer:
         """Scores the tester's cases beside the task's own. Raises BadInput where the oracle
         fails."""
         return self._kept("cases", cases, CaseScores, lambda: self._score(cases))
+
+    def score_own(self) -> None:
+        """Scores the task's own cases, for whoever asks for other scores later."""
+        self._kept("own", (), _Own, self._own)
 
     def suite(self) -> SuiteScore:
         """Scores the task's own cases, and drawn ones on the mutants that those let live, but for
@@ -194,7 +198,7 @@ class Scorer:
         if self._unsupported:
             return "the virtual GPU supports none of them"
         if not self._drawn:
-            return "it has no place to put one"
+            return "it has no place for one"
         itself = build(self._task, self._source, self._device, self._runner.stop)
         if isinstance(itself, BuildFailed):
             return f"it does not build: {itself.log.splitlines()[0]}"

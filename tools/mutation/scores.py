@@ -156,10 +156,10 @@ class SuiteScore(Value):
         else:
             first = f"seeded bugs: the check cases detect {len(self.own)} of {len(self.mutants)}"
             if len(self.mutants) < FEW:
-                first += "; a sample that is too small to score the cases by"
+                first += "; a sample that is too small to score the cases"
         return [
             first,
-            *(f"  detected by drawn cases only: {name}" for name in self.drawn),
+            *(f"  detected only by drawn cases: {name}" for name in self.drawn),
             *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
             *(f"  left out because no valid case reaches it: {name}" for name in self.unreached),
         ]

@@ -65,7 +65,7 @@ def _value(parameter: Parameter, schema: str, draft: Draft) -> tuple[object, str
         given = [[name] for name in names] if held[1] else names
         return {"tensors": given}, f"as many tensors as callers pass for {words}"
     if "optional" in parameter.type.lower():
-        return {}, f"nothing is passed for {words}: do your callers pass a value?"
+        return {}, f"no value is passed for {words}: do your callers pass one?"
     if _TEXT.search(parameter.type):
         text = default.strip('"') if default.startswith('"') else "auto"
         doubt = "" if default else f"the text that callers pass for {words}"

@@ -60,11 +60,13 @@ def new_task(
     Raises BadInput, and MissingDependency where Triton is needed and not there.
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
-        raise BadInput(f"'{name}' is not a valid task name: lower-case letters, digits and _ only")
+        raise BadInput(
+            f"'{name}' is not a valid task name: use only lower-case letters, digits and _"
+        )
     folder = folder or Path(name)
     if folder.exists():
         raise BadInput(
-            f"{folder} already exists, and nothing was written: choose another name or remove it"
+            f"{folder} already exists, so nothing was written: choose another name, or remove it"
         )
     triton_file = kernels[0].suffix == ".py"
     if triton_file and len(kernels) == 1 and module.is_module(kernels[0]):
@@ -111,7 +113,7 @@ def _read(
     definitions = [read_definition(path) for path in kernels if path.suffix == ".json"]
     code_files = [path for path in kernels if path.suffix != ".json"]
     if len(definitions) > 1:
-        raise BadInput("give one Definition: a task is one kernel")
+        raise BadInput("give only one Definition: a task is one kernel")
     if not code_files:
         return definition.draft_of(definitions[0], name), Project("")
     draft, project = _cuda(name, code_files, function, definitions, search, launcher)
@@ -126,7 +128,7 @@ def _triton(
     dtypes: Mapping[str, DTypeName] | None,
 ) -> Draft:
     if len(paths) > 1:
-        raise BadInput("a Triton kernel is one file: do not give another one with it")
+        raise BadInput("a Triton kernel is one file: do not give a second one")
     called = paths[0].name
     with reading(paths[0]):
         source = paths[0].read_text()

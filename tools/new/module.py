@@ -11,7 +11,7 @@ import ast
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,17 +63,25 @@ def module_task(name: str, path: Path, op: str | None = None) -> ModuleTask:
     dims = list(contract["dims"])
     taken = {*reads, *results, *dims}
     entry = name if name not in taken else f"{name}_launcher"
-    notes: list[str] = []
+    notes = list(_fixed(contract["inputs"]))
     try:
         kernels = plain_kernels(entry, contract["nodes"], reads, results, dims)
     except NoPlainKernel as error:
         kernels = _blank(entry, str(error), parameters(reads, results, dims))
-        notes.append(f"no plain kernel is known for {error}: baseline.cu is yours to write")
+        notes.append(f"no plain kernel is known for {error}: write baseline.cu yourself")
     text = path.read_text()
     toml = module_toml(name, entry, contract, results, f"{FILE}:{kind}", path.name, kernels)
     return ModuleTask(
         {"task.toml": toml, "baseline.cu": kernels.text, f"{FILE}.py": text}, tuple(notes)
     )
+
+
+def _fixed(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Sizes of inputs that no case varies."""
+    for name, arg in inputs.items():
+        if numbers := [extent for extent in arg["shape"] if extent.isdecimal()]:
+            some = ", ".join(dict.fromkeys(numbers))
+            yield f"{name}: the module allows one value for the size {some}, so no case varies it"
 
 
 def _free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
@@ -99,7 +107,7 @@ def _traced(path: Path, kind: str) -> dict[str, Any]:
             raise BadInput(f"{path.name}: tracing it took more than {TIMEOUT_S:.0f} s") from None
         if not answer.is_file():
             last = end.output.strip().rpartition("\n")[2] or f"exit status {end.returncode}"
-            raise BadInput(f"{path.name}: its process ended early: {last}")
+            raise BadInput(f"{path.name}: its process ended unexpectedly: {last}")
         made: dict[str, Any] = json.loads(answer.read_text())
     if reason := made.get("refused"):
         raise BadInput(f"{path.name}: {reason}")

@@ -19,8 +19,8 @@ FLAGS = ["-O3", "-std=c++17"]
 SPEED = """\
 # Candidates are timed beside baseline.cu (measured on a GPU, estimated on the virtual one). Those
 # are plain kernels that Astra wrote from the module's operators, not those that PyTorch runs: no
-# verdict here compares with eager or torch.compile. Compare the winner with both, each replayed as
-# a CUDA graph, on a GPU."""
+# verdict here compares with PyTorch. On a GPU, `astra-chat torch` times a candidate beside eager
+# and torch.compile, each replayed as a CUDA graph too."""
 ITEMS: dict[str, int] = {str(name): size for name, size in ITEM_BYTES.items()}
 
 
@@ -57,7 +57,7 @@ def module_toml(
         "]",
         "# The sizes of get_inputs().",
         f"bench = [ {_row(contract['dims'], 'weight = 1')} ]",
-        "# Timed on the virtual GPU, unless --cases bench is given.",
+        "# Timed on the virtual GPU unless --cases bench is given.",
         f"demo = [ {_row(_demo(contract))} ]",
         *_dims(contract),
         "",

@@ -149,7 +149,7 @@ def _included(
         listed = ", ".join(sorted(missing))
         raise BadInput(
             f"{files[0].name}: headers are missing: {listed}: give their folders with -I, or a"
-            " folder to search with --root"
+            " folder in which to search with --root"
         )
     return found - {path.resolve() for path in files}, folders
 

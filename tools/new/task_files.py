@@ -73,7 +73,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *(f"    {row}," for row in _bench_rows(draft, (4096, 256))),
         "]",
         "",
-        "# Timed on the virtual GPU, unless --cases bench is given. Larger ones take longer; in",
+        "# Timed on the virtual GPU unless --cases bench is given. Larger ones take longer; in",
         "# smaller ones, starting the kernel hides what a candidate gains.",
         "demo = [",
         *(f"    {row}," for row in _bench_rows(draft, (DEMO_ROWS,))),

@@ -149,7 +149,7 @@ def tried_again(folder: Path, notes: Sequence[str]) -> tuple[str, ...]:
 
 def _slow(cpu_s: float, limit_s: int) -> str:
     return (
-        f"nvcc takes {cpu_s:.0f} s for it, so build_timeout_s in task.toml is {limit_s};"
+        f"nvcc takes {cpu_s:.0f} s to build it, so build_timeout_s in task.toml is {limit_s};"
         " macros of the project (-D) leave out templates that your calls do not need"
     )
 
@@ -326,7 +326,7 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         right = [case for at, case in enumerate(cases) if seen.works(at)]
         plans = record_each(made, task, right, gpu, random.Random(_SEED)) if right else ()
     except StepTimeout:
-        return "a call of the function does not return"
+        return "a call of the function did not return"
     if isinstance(plans, tuple):
         seen.plans = [plan for plan in plans if isinstance(plan, LaunchPlan)]
     else:
@@ -351,7 +351,7 @@ def _failures(task: Task, made: Build, cases: Sequence[Case]) -> list[Failure]:
             return [_failed(call) for call in calls]
         why = calls.message
     except StepTimeout:
-        why = "a call of the function does not return"
+        why = "a call of the function did not return"
     if len(cases) == 1:
         linked = _NOT_LINKED not in why
         return [Failure(why, 0 if linked else _UNCOUNTED, linked)]

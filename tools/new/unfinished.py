@@ -31,7 +31,7 @@ def marks(folder: Path) -> list[str]:
             if left := _LEFT.search(line):
                 places.append(f"{name}, line {number}: {left[1]}")
             elif name == "reference.py" and _BLANK_FORMULA.search(line):
-                places.append(f"{name}, line {number}: ... where a formula should be")
+                places.append(f"{name}, line {number}: contains ... instead of a formula")
     return places
 
 

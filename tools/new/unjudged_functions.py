@@ -71,8 +71,7 @@ def _text(name: str, function: str, what: str, task: Task) -> str:
     called = task.binding.called if task.binding else ""
     where = "" if what in (name, function) else f": it runs `{what}`"
     return (
-        f"function {name} is not what the baseline has{where}, and no call of the task runs it,"
-        f" so none of it is judged: leave it and everything that it runs unchanged, and give"
-        f" `{called}`"
+        f"function {name} differs from the baseline's{where}, but no call of the task runs it, so"
+        f" it is not judged: leave it and everything that it runs unchanged, and give `{called}`"
         " functions and kernels of its own"
     )

@@ -129,7 +129,7 @@ def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iter
         sizes = f"grid {node.grid}, block {node.block}, {node.dynamic_shared_bytes:,} shared bytes"
         yield f"no GPU of this kind can run it: {sizes}, CUDA error {error}"
     if kernel.required_block and kernel.required_block != node.block:
-        yield f"its block is not the required {kernel.required_block}"
+        yield f"its block differs from the required {kernel.required_block}"
     if node.cluster is None:
         return
     if spec.compute < CLUSTERS_FROM:

@@ -182,7 +182,7 @@ def _read(folder: Path, done: Finished, expected: Sequence[int]) -> Report | Die
     try:
         report = parse_report(content, expected, whole=done.returncode == 0)
     except ForgedReport as error:
-        return Died(None, f"the report of its launches was not written by the recorder: {error}")
+        return Died(None, f"the recorder did not write the report of its launches: {error}")
     if not report.ready:
         why = _printed(folder) or done.output.strip()[-PRINTED_BYTES:]
         raise AstraError(
@@ -196,9 +196,11 @@ def _read(folder: Path, done: Finished, expected: Sequence[int]) -> Report | Die
 def _died(report: Report, returncode: int, printed: str) -> Died:
     match report.end:
         case Denied(number=number):
-            what = f"the launcher makes the system call {_call_name(number)}"
+            what = f"the launcher made the system call {_call_name(number)}"
             return Died(
-                report.started, f"{what}: a launcher may only compute and launch", refused=True
+                report.started,
+                (f"{what}: a launcher may only compute and launch kernels"),
+                refused=True,
             )
         case Touched(name=name, offset=offset, writes=writes):
             did = "writes to" if writes else "reads"

@@ -242,8 +242,8 @@ class _Session:
         case = self.cases[index]
         if called.refused:
             what = (
-                f"{called.refused}: a launch plan may contain only kernels, memsets and copies on"
-                " the device"
+                f"{called.refused}: a launch plan may contain only kernels, memsets and copies"
+                " within the device"
             )
             raise _Stopped(self._refused(case, f"{what} on the caller's stream and nothing else"))
         if called.strayed:
@@ -255,8 +255,8 @@ class _Session:
             self.failed.setdefault(index, Crashed(case=case, message=failure_text(called)))
         elif called.left:
             what = (
-                f"a CUDA call failed with error {called.left} ({called.error}), which the launcher"
-                " neither returns nor clears"
+                f"a CUDA call failed with error {called.left} ({called.error}), which the"
+                " launcher neither returned nor cleared"
             )
             more = f": {failure_text(called)}" if called.failed else ""
             raise _Stopped(self._refused(case, what + more))

@@ -70,8 +70,8 @@ BESIDE_LAUNCHER = "exports it in addition to the launcher"
 DEVICE_LIBRARY = frozenset({"__assertfail"})
 """What a kernel may call of the driver: it prints and ends the kernel."""
 DEVICE_CALLS = (
-    (re.compile(r"vprintf"), "device printf keeps a buffer from one call to the next"),
-    (re.compile(r"malloc|free"), "the device's heap keeps its contents from one call to the next"),
+    (re.compile(r"vprintf"), "device printf keeps a buffer between calls"),
+    (re.compile(r"malloc|free"), "the device's heap keeps its contents between calls"),
     (re.compile(r"_*cuda\w*"), "only the launcher may launch kernels"),
 )
 CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtors")
@@ -210,7 +210,7 @@ def _system_calls(host: Elf) -> Said:
                 at = section.content.find(call)
                 while at >= 0:
                     if not _is_distance(section.content, at, functions):
-                        why = f"its code holds {call.hex(' ')}, the bytes of a system call"
+                        why = f"its code contains {call.hex(' ')}, the bytes of a system call"
                         yield section.name, why
                         return
                     at = section.content.find(call, at + 1)

@@ -22,7 +22,7 @@ def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
         if token.kind != "name" or token.text not in _ASM:
             continue
         if index < end:  # and so that no text is read twice
-            yield Finding(line=token.line, what=f"{token.text}: nested in another one")
+            yield Finding(line=token.line, what=f"{token.text}: nested in another asm statement")
             return
         end = code.closing(_next_bracket(code, index))
         text = _spelt(code[index : end + 1])
@@ -37,7 +37,9 @@ def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
             )
             yield Finding(line=token.line, what=what)
         if directive := rules.PTX_DIRECTIVE.search(text):
-            what = f"asm: {directive[0]}: only instructions, registers and shared memory"
+            what = (
+                f"asm: {directive[0]}: only instructions, registers and shared memory are allowed"
+            )
             yield Finding(line=token.line, what=what)
 
 
@@ -72,7 +74,9 @@ def assembly_places(code: list[Token], *, host_too: bool = True) -> Iterator[Fin
         elif token.text == "}":
             del stack[-1:]
         elif token.text in _ASM and not (stack and stack[-1]):
-            yield Finding(line=token.line, what="asm: only in a __device__ or __global__ function")
+            yield Finding(
+                line=token.line, what=("asm: allowed only in a __device__ or __global__ function")
+            )
         if token.text in ("{", "}", ";"):
             device = host = False
 

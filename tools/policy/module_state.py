@@ -8,8 +8,8 @@ stored, runners/cuda_state.py at what a variable holds afterwards.
 """
 
 SHARED_STATE = (
-    "two calls that run at once would share it. What blocks share belongs in a workspace of the"
-    ' contract (access = "workspace" in task.toml): its content is not specified before a call, so'
-    " the kernel, or a memset of the launcher, has to clear it"
+    "two calls that run at the same time would share it. Data that blocks share belongs in a"
+    ' workspace of the contract (access = "workspace" in task.toml): its contents are unspecified'
+    " before a call, so the kernel or a memset of the launcher has to clear it"
 )
 """Why no kernel may write to a module variable, and what to do instead."""

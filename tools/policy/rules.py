@@ -107,7 +107,7 @@ RULES = (
         "cudaStreamSetAttribute cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow"
         " cudaDeviceSetLimit cudaLimit* cudaCtx* cudaDeviceSet* cudaSetDevice* cudaDeviceReset"
         " cudaAccessProperty* cudaFuncSetSharedMemConfig",
-        "it changes the device state for later calls",
+        "it changes the state of the device for later calls",
     ),
     Rule(
         "cudaDeviceSynchronize cudaStreamSynchronize cudaThreadSynchronize cudaStreamQuery",
@@ -120,7 +120,7 @@ RULES = (
     Rule(
         "cudaGetDriverEntryPoint* cudaGetExportTable cudaGetFuncBySymbol cudaLibrary* cuGet*"
         " dlopen dlmopen dlsym dlvsym dladdr dlinfo dl_iterate_phdr",
-        "it finds functions by name at run time",
+        "it looks up functions by name at run time",
     ),
     Rule(
         "cublas* cudnn* cufft* curand* cusparse* cusolver* nvrtc* nvJitLink* nvml* cupti*",
@@ -140,7 +140,7 @@ RULES = (
     ),
     Rule(
         "socket socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg",
-        "a kernel does not need a network",
+        "a kernel does not need the network",
     ),
     Rule(
         "fopen fopen64 freopen fdopen ifstream ofstream fstream filebuf openat opendir readdir"
@@ -169,7 +169,7 @@ RULES = (
     Rule(
         "clock64 __clock* __nvvm_read_ptx_sreg_clock* __globaltimer* globaltimer* get_sreg_clock*"
         " get_sreg_globaltimer*",
-        "a clock can reveal that a kernel is being judged: it must not depend on time or chance",
+        "a clock can reveal that a kernel is being judged, so kernels must not read clocks",
     ),
     Rule(
         "try_wait_for try_wait_until try_acquire_for try_acquire_until",
@@ -186,7 +186,7 @@ RULES = (
     ),
     Rule(
         "__builtin_ia32_* _rdtsc* __rdtsc* _rdrand* _rdseed* _mm_* _mm256_* _xgetbv",
-        "it is an instruction of the host's processor: a launcher may only launch",
+        "it is an instruction of the host's processor, but a launcher may only launch kernels",
     ),
     Rule(
         "__TIME__ __DATE__ __TIMESTAMP__",
@@ -199,7 +199,7 @@ RULES = (
     ),
     Rule(
         "stdout stdin _fileno _IO_FILE __sFILE",
-        "a stream of the C library can be redirected to other files: only fprintf(stderr, ...)",
+        "a stream of the C library can be redirected to other files: use only fprintf(stderr, ...)",
     ),
     Rule("__has_include __has_include_next __has_embed", "it depends on this machine's files"),
     Rule(
@@ -226,7 +226,7 @@ RULES = (
     Rule(
         "exit abort kill raise signal clone open read write connect bind listen accept"
         " send recv remove rename time sleep alarm pause rand",
-        "it is a call to the operating system",
+        "it calls the operating system",
         called=True,
     ),
 )

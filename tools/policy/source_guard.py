@@ -111,9 +111,9 @@ def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Findi
         if token.text in ("include", "include_next", "import", "embed"):
             refused = _include(token.text, rest[0] if rest else None, headers)
         elif token.text == "pragma" and not rules.PRAGMAS.match(text):
-            refused = f"#pragma {text}: only unroll and diagnostics"
+            refused = f"#pragma {text}: only unroll and diagnostic pragmas are allowed"
         elif token.text not in rules.DIRECTIVES:
-            refused = f"#{token.text}: it must not be used in a kernel"
+            refused = f"#{token.text}: this directive is not allowed in a kernel"
         if refused:
             yield Finding(line=token.line, what=refused)
 
@@ -124,13 +124,13 @@ def _inside_directive(token: Token) -> bool:
 
 def _include(directive: str, header: Token | None, headers: Collection[str]) -> str | None:
     if directive != "include":
-        return f"#{directive}: only #include"
+        return f"#{directive}: use #include"
     if header is None or header.kind != "header":
         return "#include with a macro: write the header in <>"
     if header.text.startswith('"'):
         if header.text.strip('"') in headers:
             return None
-        own = f"quotes are for {', '.join(headers)}" if headers else "a candidate is one file"
+        own = f"quotes are only for {', '.join(headers)}" if headers else "a candidate is one file"
         return f"#include {header.text}: {own}; system headers need <>"
     if not rules.HEADERS.fullmatch(header.text):
         return f"#include {header.text}: a kernel may not include this header"
@@ -150,7 +150,10 @@ def _names(code: Code) -> Iterator[Finding]:
         if token.text == "_Pragma":
             words = "".join(t.text for t in code[index + 1 : index + 3]).lstrip('("')
             if not rules.PRAGMAS.match(words):
-                yield Finding(line=token.line, what="_Pragma: only unroll and diagnostics")
+                yield Finding(
+                    line=token.line,
+                    what=("_Pragma: only unroll and diagnostic pragmas are allowed"),
+                )
 
 
 def _std_name(name: str, before: list[str]) -> str | None:
@@ -188,9 +191,9 @@ def _standard_streams(code: Code) -> Iterator[Finding]:
     for index, token in enumerate(code):
         if token.text in ("fprintf", "vfprintf", "fputs", "fputc", "fwrite"):
             if _texts(code, index + 1, 3) != ["(", "stderr", ","] or not _is_statement(code, index):
-                yield Finding(line=token.line, what=f"{token.text}: only fprintf(stderr, ...)")
+                yield Finding(line=token.line, what=f"{token.text}: use only fprintf(stderr, ...)")
         elif token.text == "stderr" and _texts(code, index - 2, 2) != ["fprintf", "("]:
-            yield Finding(line=token.line, what="stderr: only as fprintf(stderr, ...)")
+            yield Finding(line=token.line, what="stderr: allowed only in fprintf(stderr, ...)")
 
 
 def _copies(code: Code) -> Iterator[Finding]:
@@ -250,7 +253,9 @@ def _attributes(code: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iter
             )
         for name in (t for t in named if t.kind == "name"):
             if name.text.strip("_") not in (*allowed, "gnu"):
-                yield Finding(line=name.line, what=f"attribute {name.text}: not for a kernel")
+                yield Finding(
+                    line=name.line, what=(f"attribute {name.text}: not allowed in a kernel")
+                )
 
 
 def _outer_names(inner: list[Token]) -> list[Token]:
@@ -297,7 +302,8 @@ def _macros_for_headers(code: Code) -> Iterator[Finding]:
             body = list(takewhile(_inside_directive, code[index + 2 : index + 9]))
             if len(body) > 1 or any(t.kind not in ("name", "number") for t in body):
                 what = (
-                    "#define before #include: only a name, a number or nothing; move others below"
+                    "#define before #include: the value may only be a name, a number or nothing;"
+                    " move other definitions below"
                 )
                 yield Finding(line=token.line, what=what)
 

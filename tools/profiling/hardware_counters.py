@@ -36,7 +36,7 @@ from astra_vgpu.ground.errors import MissingDependency
 CHILD = "astra_chat.tools.runners.cuda_counters"
 TIMEOUT_S = 120.0
 HOW_TO_PERMIT = (
-    "run as root, or let the administrator load the driver with"
+    "run as root, or have the administrator load the driver with"
     " NVreg_RestrictProfilingToAdminUsers=0"
 )
 UNITS = {

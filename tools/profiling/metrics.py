@@ -115,7 +115,7 @@ STALLS: dict[str, str] = {
     "drain": "stores to drain at the end",
     "sleeping": "its own nanosleep",
     "gmma": "a warpgroup's matrix product",
-    "not_selected": "its turn, while another warp was issued",
+    "not_selected": "its turn, because another warp was issued",
 }
 """What a warp waits for, by Nsight Compute's name of the stall reason."""
 WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "membar")

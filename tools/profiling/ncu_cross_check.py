@@ -75,7 +75,7 @@ def cross_check(
     except MissingDependency as lack:
         return list(timed), f"not compared with Nsight Compute's durations: {lack}"
     if not isinstance(base, list):
-        why = f"the baseline's outcome under it was {base.kind}"
+        why = f"the baseline's outcome under Nsight Compute was {base.kind}"
         return list(timed), f"not compared with Nsight Compute's durations: {why}"
     profiled = _tried_twice(runner, candidate, asked)
     if profiled is None:

@@ -30,8 +30,8 @@ def _prices(gpu: GpuSpec) -> list[str]:
         for cycles in (gpu.dram_latency_cycles, gpu.l2_latency_cycles)
     )
     return [
-        f"launch: {second_launch_us(gpu):.1f} us for each after the first, including memsets and"
-        " copies",
+        f"launch: {second_launch_us(gpu):.1f} us for each launch after the first, including"
+        " memsets and copies",
         f"round of loads that waits for the previous one: {load_us:.2f} us from DRAM,"
         f" {l2_us:.2f} us from L2",
         f"chain: 1,000 cycles of dependent instructions / {gpu.clocks_per_us:,.0f} cycles per us"
@@ -45,7 +45,7 @@ def _prices(gpu: GpuSpec) -> list[str]:
 def _needs(task: Task, number: int, time: AnyTime, gpu: GpuSpec) -> str:
     """The least bytes and the operations of a case, each over its rate."""
     moved, flops = task.least_bytes(time.case), task.flops_of(time.case)
-    rates = [f"{_us(flops, gpu.fp32_flops)} at {gpu.fp32_flops / 1e12:.0f} T a second in float32"]
+    rates = [f"{_us(flops, gpu.fp32_flops)} at {gpu.fp32_flops / 1e12:.0f} T per second in float32"]
     if task.dtypes and any(name in ("float16", "bfloat16") for name in task.dtypes):
         tensor = f"{gpu.tensor_flops / 1e12:,.0f} T on tensor cores"
         rates.append(f"{_us(flops, gpu.tensor_flops)} at {tensor}")

@@ -102,7 +102,7 @@ def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:
 def precision(evaluation: Evaluation, timed: Timed) -> str:
     """How far the results are inside what is tolerated, and how far the baseline's are."""
     error = evaluation.check.worst_error if evaluation.check else None
-    text = f"precision: worst result at {timed.correct.worst:.0%} of its tolerance"
+    text = f"precision: the worst result uses {timed.correct.worst:.0%} of its tolerance"
     if timed.correct.worst == 0:
         text = "precision: every result that has a tolerance equals the oracle's"
     shares = evaluation.check.band_shares if evaluation.check else {}
@@ -180,7 +180,8 @@ def _below_the_floor(timed: Timed) -> list[str]:
         return []
     cases = f"case {told[0]} is" if len(told) == 1 else f"cases {', '.join(told)} are"
     return [
-        f"{cases} below {REACHABLE}: the estimate or the floor is wrong there; do not rely on it"
+        f"{cases} below {REACHABLE}: either the estimate or the floor is wrong there, so do not"
+        " rely on it"
     ]
 
 

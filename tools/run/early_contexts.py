@@ -73,9 +73,7 @@ class EarlyContexts:
         try:
             with self._leased(self._stop):
                 if why := self._room(self._index):
-                    self._give_up(
-                        f"{why}: contexts are created when they are needed, which is slower"
-                    )
+                    self._give_up(f"{why}: contexts are created on demand, which is slower")
                 while worker := self._next():
                     self._open(worker)
         except (Cancelled, AstraError, OSError) as error:

@@ -17,7 +17,7 @@ def failure_of(report: CaseReport, case: Case) -> Failure | None:
         return Unsafe(case=case, **report.unsafe.model_dump())
     if report.changed:
         what = (
-            f"a call writes to module variable {report.changed}, even if its value is restored"
+            f"a call writes to module variable {report.changed}, even if it restores the value"
             f" afterwards: {SHARED_STATE}"
         )
         return Refused(gate="plan", findings=(Finding(line=1, what=what),))

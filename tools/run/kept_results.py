@@ -70,7 +70,7 @@ class KeptResults:
             why: object = "it was changed"
         except (OSError, ValueError, KeyError) as error:
             why = error
-        logger.warning("%s: %s in the cache is made again: %s", self.task.name, case, why)
+        logger.warning("%s: %s in the cache is rebuilt: %s", self.task.name, case, why)
         shutil.rmtree(entry, ignore_errors=True)
         return False
 

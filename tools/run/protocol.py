@@ -135,6 +135,15 @@ class CountersRequest(CudaRequest):
     metrics: tuple[str, ...]
 
 
+class ModuleRequest(CudaRequest):
+    """A PyTorch module timed beside a candidate (runners/cuda_module.py)."""
+
+    caches: int = Field(ge=0)
+    """How often torch.compile compiles it for each case, each time from empty caches."""
+    how: str
+    """Mode of torch.compile."""
+
+
 class CaptureRequest(CudaRequest):
     """The launcher itself, captured (runners/cuda_capture.py)."""
 
@@ -277,7 +286,7 @@ class CaseReport(Message):
         """Estimate of a run in mode `time` on the virtual GPU. Raises ValueError where there is
         none."""
         if self.estimate is None:
-            raise ValueError("the runner process made no estimate")
+            raise ValueError("the runner process returned no estimate")
         return self.estimate
 
     @property
@@ -285,8 +294,27 @@ class CaseReport(Message):
         """Raw times of a run in mode `time` on a real GPU. Raises ValueError where there are
         none."""
         if self.times is None:
-            raise ValueError("the runner process measured no times")
+            raise ValueError("the runner process returned no times")
         return self.times
+
+
+class ModuleReport(Message):
+    """How one way of a PyTorch module did beside the candidate on one case."""
+
+    index: int = Field(default=0, ge=0)
+    way: str
+    """"eager", or "compile" and the number of the compilation; "" where the file itself fails."""
+    not_run: str = ""
+    """Why it was not timed."""
+    report: CaseReport | None = None
+
+    def beside(self, after: Path) -> Path:
+        """Returns the folder of what was timed beside this way, by the folder of the call."""
+        return after.with_name(f"{after.name}-{self.way.replace(' ', '-')}")
+
+    def sent(self) -> dict[str, Any]:
+        """Returns this report in JSON's types."""
+        return self.model_dump(mode="json")
 
 
 class SweepReport(Message):

@@ -326,7 +326,7 @@ class Runner:
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:
-            message = f"its process sent a report that is not a runner's: {error}"
+            message = f"its process sent a report that no runner writes: {error}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         if finished < len(calls):

@@ -5,6 +5,7 @@ references      reference.py, or the function of PyTorch's that task.toml names
 modules         a PyTorch module as a function of its inputs and weights
 module_trace    reads such a module: its contract and its operators
 module_values   values with which it is called, and PyTorch's own errors then
+module_calls    ways in which PyTorch runs such a module: eager, torch.compile
 float64         a function of PyTorch's run in float64
 answers         reference.py's results as the contract says; what accept and canonical say
 bands           the sums of terms that a case's bands rest on
@@ -17,6 +18,7 @@ cuda            the runner on a real GPU: checks and times a candidate
 cuda_guarded    the blocks of a call between poisoned guards
 cuda_overlap    two calls of different cases at once, on two streams
 cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs
+cuda_module     a module of PyTorch's in that loop, beside a candidate
 cuda_buffers    buffers for timing: rotation, and the L2 flush between cold launches
 cuda_verify     all timed sets compared with the baseline's results on the device
 cuda_sweep      many drawn cases, candidate beside baseline, compared on the device

@@ -89,7 +89,9 @@ def _require_probabilities(arg: Arg, task: Task, case: Case, given: Tensors) -> 
     each = tuple(table.shape) == (*shape, symbols)
     require(arg.name, given, (*(shape if each else shape[:-1]), symbols), torch.float64)
     if (table < 0).any() or (table.sum(dim=-1) - 1).abs().max() > MAX_SUM_ERROR:
-        raise ValueError(f"'{arg.name}' of reference.py: probabilities of a row do not add up to 1")
+        raise ValueError(
+            f"'{arg.name}' of reference.py: the probabilities of a row do not add up to 1"
+        )
 
 
 def read(path: Path, arg: Arg, case: Case) -> torch.Tensor:
@@ -113,7 +115,7 @@ def require(name: str, tensors: Tensors, shape: tuple[int, ...], dtype: torch.dt
     tensor = _tensor(tensors, name)
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         raise ValueError(
-            f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, but the"
+            f"reference.py returns '{name}' as {tensor.dtype} {tuple(tensor.shape)}, but the"
             f" contract says {dtype} {shape}"
         )
 
@@ -123,7 +125,7 @@ def _tensor(tensors: Tensors, name: str) -> torch.Tensor:
         raise KeyError(f"reference.py returns no '{name}'")
     tensor = tensors[name]
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"'{name}' of reference.py is not a tensor")
+        raise ValueError(f"reference.py returns '{name}', which is not a tensor")
     return tensor
 
 

@@ -110,6 +110,10 @@ class BufferSets:
         """Returns the addresses of a set's arguments, in the order of the task's args."""
         return [self._tensors[number][which].data_ptr() + at for number, at in self._lies.places]
 
+    def memory(self, which: int, index: int) -> torch.Tensor:
+        """The bytes of an argument's buffer in a set; `index`: its place among the task's args."""
+        return self._own(self._tensors, index)[which, : self.sizes[index]]
+
     def refill(self) -> None:
         """Inputs as they were and outputs poisoned, in every set: nothing stale can pass."""
         for tensor, filled in zip(self._tensors, self._filled, strict=True):

@@ -127,11 +127,15 @@ class TimedCall:
             return CaseReport(changed=changed[0])
         began = time.perf_counter()
         self._sets.look_at_sources()
-        baseline()
+        self._expect(baseline)
         report = verified(self._task, self._call, self._sets, self._random)
         self._sets.wipe()
         spent_s = time.perf_counter() - began
         return report.model_copy(update={"times": times, "compared_s": spent_s})
+
+    def _expect(self, baseline: Replay) -> None:
+        """Put into every set what its results are compared with."""
+        baseline()
 
     def _blocks(self, baseline: Replay) -> list[Block]:
         """Cold replays in random ABBA order until the ratio is known well enough."""

@@ -149,7 +149,7 @@ class RangeProfiler:
             launch()
             done = self._call("Stop").done
         if not done:
-            raise CuptiError(f"CUPTI wants more than {self.metrics.passes} passes")
+            raise CuptiError(f"CUPTI needs more than {self.metrics.passes} passes")
         self._call("DecodeData")
         found = _cupti("RangeProfilerGetCounterDataInfo", **image.passed).ranges
         if found != launches:

@@ -116,7 +116,7 @@ def _inputs(model: nn.Module, maker: Callable[[], Any]) -> dict[str, Any]:
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     for name in bound.arguments:
         if signature.parameters[name].kind in several:
-            raise BadModule(f"its forward takes any number of arguments (*{name})")
+            raise BadModule(f"its forward takes a variable number of arguments (*{name})")
     return dict(bound.arguments)
 
 

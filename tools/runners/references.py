@@ -49,6 +49,11 @@ def load_reference(task: Task) -> Any:
     return FunctionReference(task, _load_function(task.folder, task.reference), own)
 
 
+def written_function(task: Task) -> Callable[..., Any] | None:
+    """The function of PyTorch's that task.toml names, if any. Raises ImportError, ValueError."""
+    return _load_function(task.folder, task.reference) if task.reference else None
+
+
 def line_of(reference: Any, name: str) -> int:
     """The line of one of its functions, in the user's file."""
     function = getattr(reference, name)

@@ -51,7 +51,7 @@ TOGETHER = 20
 """So many times more instructions are affordable where no time is estimated, outputs are judged as
 a whole, or blocks add to one another's results: ten seconds. A check's calls of many short rows
 then run whole: what is wrong beyond some number of rows may lie outside a sample."""
-TOO_LARGE = "a launch of this size whose blocks add to each other's results"
+TOO_LARGE = "a launch of this size in which blocks add to each other's results"
 
 
 def main() -> None:
@@ -178,7 +178,9 @@ class _Run:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
             report["spread_blocks"] = min(ran for ran, _ in parts)
             if any(r.waited for r in reports):
-                report["sampled"] += ", the first ones, because others wait for earlier blocks"
+                report["sampled"] += (
+                    ", which are the first ones, because later blocks wait for them"
+                )
                 report["spread_blocks"] = 0
             report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:

@@ -44,6 +44,7 @@ from astra_chat.tools.virtual_gpu.adapter import (
     Span,
     StoredSpans,
     VirtualGpu,
+    zeroed,
 )
 from astra_vgpu.ground.gpu_specs import spec
 
@@ -105,7 +106,7 @@ def _called(
     gpu.afford(SAMPLE_INSTRUCTIONS, call.seed.of("blocks").bits(64))
     counted = sum(block.bytes for block in lies.blocks) <= MOST_COUNTED_BYTES
     try:
-        blocks = [np.zeros(block.bytes + 1, np.uint8)[:-1] for block in lies.blocks]
+        blocks = [zeroed(block.bytes + 1)[:-1] for block in lies.blocks]
         addresses = {
             arg.name: int(blocks[number].ctypes.data) + start
             for arg, (number, start) in zip(task.args, lies.places, strict=True)

@@ -13,14 +13,14 @@ from astra_vgpu.ground.errors import MissingDependency
 Isolation = Literal["bubblewrap", "landlock", "seccomp", "none"]
 WORDS: dict[Isolation, str] = {
     "bubblewrap": "bubblewrap: own root, no network, no other processes; seccomp on top",
-    "landlock": "Landlock and seccomp: no network, no processes, no files but its own",
+    "landlock": "Landlock and seccomp: no network, no other processes, no files except its own",
     "seccomp": "seccomp only: no network and no processes, but your files are readable",
     "none": "only resource limits and a clean environment",
 }
 ENOUGH: tuple[Isolation, ...] = ("bubblewrap", "landlock")
 NOT_ENOUGH = (
     "install bubblewrap, or run a Linux kernel with Landlock (5.13 or newer), or use --trust if you"
-    " trust the authors of the kernels; those shipped with Astra run anyway"
+    " trust the authors of the kernels; kernels shipped with Astra run anyway"
 )
 TRIAL_S = 10
 

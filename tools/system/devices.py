@@ -72,8 +72,8 @@ def cuda_device(index: int) -> Device:
     known = spec_for_device_name(name)
     if known is None:
         raise MissingDependency(
-            f"{name} is not in astra_vgpu/ground/gpu_specs.py: add its bandwidth and peak"
-            " there, which the judge needs for limits, or use --device virtual"
+            f"{name} is not in astra_vgpu/ground/gpu_specs.py: add its bandwidth and peak rate"
+            " there, because the judge needs them for limits, or use --device virtual"
         )
     return Device(kind="cuda", index=index, name=name, arch=arch, spec=known)
 

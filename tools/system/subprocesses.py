@@ -324,8 +324,8 @@ class Worker:
         logger.debug("%s printed: %s", self._module, printed)
         if lacking := MISSING_LIBRARY.findall(printed):
             return MissingDependency(
-                f"{self._module} did not start: {lacking[-1]}; install Astra and what it needs into"
-                f" this environment again ({sys.prefix}), then see astra-chat doctor"
+                f"{self._module} did not start: {lacking[-1]}; reinstall Astra and its"
+                f" dependencies into this environment ({sys.prefix}), then run astra-chat doctor"
             )
         last = printed.strip().rpartition("\n")[2][:300]
         why = last or signal_name(self._child.wait())
@@ -348,7 +348,7 @@ def _status(returncode: int) -> int:
 
 
 SIGNALS = {
-    "SIGSEGV": "the host code accessed memory that it may not access, or its stack overflowed",
+    "SIGSEGV": "the host code accessed invalid memory, or its stack overflowed",
     "SIGBUS": "the host code accessed an invalid address",
     "SIGABRT": "an assertion failed, or an exception was not caught",
     "SIGFPE": "an integer was divided by zero",

@@ -27,9 +27,9 @@ class BatchInvariant(Value):
         """The rule as a sentence for people and models."""
         names = " and ".join(self.outputs)
         return (
-            f"a row of {names} has the same bits whatever {self.rows} is and wherever the row is in"
-            " the batch; the judge repeats rows of one call in others, in a different number and"
-            " order, and compares bits"
+            f"a row of {names} must have the same bits whatever {self.rows} is and wherever the"
+            " row is in the batch; the judge repeats rows of one call in other calls, in"
+            " different numbers and orders, and compares their bits"
         )
 
 

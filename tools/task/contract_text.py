@@ -10,22 +10,22 @@ from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
-EVENLY = ", drawn uniformly for timing, and in some checks from only one or three numbers"
+EVENLY = ", drawn uniformly for timing and, in some checks, from only one or three numbers"
 """How runners/indices.py draws an index, as text."""
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
-    "distinct": ", no number twice in a row; in some checks all rows hold the same numbers",
+    "distinct": ", no number twice in a row; in some checks, all rows contain the same numbers",
     "positions": ", in runs of consecutive numbers",
     "slots": ", no number twice",
-    "lengths": ", lengths: in some checks all are minimal or all maximal, or only one is long",
+    "lengths": ", lengths: in some checks, all are minimal or maximal, or only one is long",
 }
 JUDGED_TEXT = {
     "close": "",
     "exact": ", compared exactly",
     "accept": ", judged by accept of reference.py",
-    "distribution": ", draws that are judged by their distribution",
+    "distribution": ", draws, judged by their distribution",
 }
 
 
@@ -52,7 +52,7 @@ def argument_text(arg: Arg) -> str:
 
 
 def access_text(arg: Arg) -> str:
-    words = {"workspace": "workspace of the caller (its content is not specified)"}
+    words = {"workspace": "workspace of the caller (its contents are unspecified)"}
     optional = ", may be a null pointer" if arg.optional else ""
     return words.get(arg.access, arg.access) + optional
 
@@ -62,7 +62,7 @@ def strides_text(arg: Arg) -> str:
     if arg.strides is None:
         return ""
     of_bytes = arg.stride_alignment_bytes
-    rule = f", a free one in bytes a multiple of {of_bytes}" if of_bytes > 1 else ""
+    rule = f", a free one a multiple of {of_bytes} in bytes" if of_bytes > 1 else ""
     if arg.strides == ("free", "1"):
         return f", row stride {arg.name}_stride elements (at least one row{rule})"
     names = iter(arg.stride_names)
@@ -90,7 +90,9 @@ def scalar_text(scalar: Scalar) -> str:
     if scalar.values:
         values = ", ".join(_value(scalar, value) for value in scalar.values)
         return f"{scalar.name}: {scalar.type}, one of {values}"
-    when = "in most cases, but the caller may pass another" if scalar.varies else "in every case"
+    when = (
+        "in most cases, but the caller may pass another value" if scalar.varies else "in every case"
+    )
     when += f", {scalar.range[0]:g} to {scalar.range[1]:g}" if scalar.range else ""
     return f"{scalar.name}: {scalar.type}, {_value(scalar, scalar.value)} {when}"
 
@@ -106,7 +108,7 @@ def dim_text(name: str, dim: Dim) -> str:
     steps = f", a multiple of {dim.multiple_of}" if dim.multiple_of > 1 else ""
     bytes_ = dim.multiple_of_bytes
     return f"{name}: {dim.min} to {dim.max}{steps}" + (
-        f", in bytes a multiple of {bytes_}" if bytes_ > 1 else ""
+        f", a multiple of {bytes_} in bytes" if bytes_ > 1 else ""
     )
 
 
@@ -158,7 +160,7 @@ def precision_text(task: Task) -> str:
     of_terms = (
         "the sum of the absolute values of the terms of the result"
         if states_terms(task)
-        else "by how much the result changes if its inputs change in their last bits"
+        else "the amount by which the result changes if its inputs change in their last bits"
     )
     text = (
         "a result of 16 bits or fewer must be the value of its dtype that is nearest to the exact"

@@ -91,7 +91,7 @@ def _expressions(domain: Domain) -> Iterator[tuple[Place, str]]:
 
 def _arguments(domain: Domain) -> Iterator[Problem]:
     if not any(arg.written for arg in domain.args):
-        yield ("args",), "the kernel writes no argument, so there would be nothing to check"
+        yield ("args",), "the kernel writes no argument, so there is nothing to check"
     names = {arg.name for arg in domain.args}
     for at, arg in enumerate(domain.args):
         dtypes = _dtypes(domain, arg)
@@ -114,12 +114,12 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
     if arg.access == "workspace" and (arg.strides or arg.index or bounded or arg.judged):
         yield (
             "access",
-            "a workspace cannot have strides, index, numbers or judged: it has no content",
+            "a workspace cannot have strides, index, numbers or judged, because it has no contents",
         )
     if bounded and not all(map(is_float, dtypes)):
         yield bounded, f"'{arg.name}' may hold integers: declare an index, or draw it"
     if arg.range and arg.range[0] >= arg.range[1]:
-        yield "range", "no numbers between {:g} and {:g}".format(*arg.range)
+        yield "range", "there are no numbers between {:g} and {:g}".format(*arg.range)
     if arg.range and (arg.largest or not arg.read):
         yield "range", "give range without largest, and only for an argument that is read"
     yield from _of_values(arg, dtypes)

@@ -144,7 +144,7 @@ class Domain(Value):
         if case.dtype not in self.dtypes:
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.types) != set(self.variables[1:]):
-            wanted = ", ".join(self.variables[1:]) or "no type variable besides dtype"
+            wanted = ", ".join(self.variables[1:]) or "no type variable other than dtype"
             raise ValueError(f"types of {sorted(case.types)}: a case must give {wanted}")
         chosen = ", ".join(f"{name} = {dtype}" for name, dtype in case.types.items())
         raise ValueError(f"no combination in types has dtype {case.dtype} with {chosen}")
@@ -181,7 +181,7 @@ class Domain(Value):
         finite = {arg.name for arg in self.args if arg.values == "finite"}
         for name, family in case.families.items():
             if name in finite and family in SPECIAL_FAMILIES:
-                raise ValueError(f"{name} is finite: no family {family}")
+                raise ValueError(f"{name} is finite and cannot have the family {family}")
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")
 
@@ -192,7 +192,8 @@ class Domain(Value):
             if name not in read or not (is_float(read[name].dtype_of(case)) or read[name].index):
                 some = sorted(n for n, a in read.items() if is_float(a.dtype_of(case)) or a.index)
                 raise ValueError(
-                    f"numbers can be planted only in floats and indices that are read: {some}"
+                    "numbers can be planted only in floats and indices that the kernel reads:"
+                    f" {some}"
                 )
             for number in numbers:
                 if not self._may_hold(read[name], case, number):
@@ -253,7 +254,9 @@ class Domain(Value):
         a model that asks for it would fill the machine's memory."""
         if not self.is_small(case):
             size = self.buffer_bytes(case)
-            raise ValueError(f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,}")
+            raise ValueError(
+                f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,} are allowed"
+            )
 
     def is_small(self, case: Case) -> bool:
         """Whether the buffers of a case take at most MAX_BYTES, as `require_small` asks."""

@@ -76,7 +76,7 @@ def _of_group(
     if by_one_pointer:
         yield from _of_one_pointer(members, names)
     elif in_rows(members) and len({arg.shape[0] for arg in members}) > 1:
-        yield f"rows of {names} lie next to each other, so their first extents must be equal"
+        yield f"rows of {names} are adjacent, so their first extents must be equal"
     if group.then != "0" and (by_one_pointer or not in_rows(members)):
         yield "`then` requires arguments whose first stride is free"
 

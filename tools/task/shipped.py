@@ -21,8 +21,8 @@ def task_folder(name_or_folder: str) -> Path:
     if name_or_folder in names:
         if (folder / "task.toml").is_file() and not folder.samefile(BUILTIN / folder):
             raise BadInput(
-                f"{folder} is a task of Astra and a folder here: write ./{folder} for the folder;"
-                " without ./, the name stands for Astra's task"
+                f"{folder} is both a task of Astra and a folder here: write ./{folder} for the"
+                " folder; without ./, the name means Astra's task"
             )
         return BUILTIN / name_or_folder
     if folder.is_dir():

@@ -4,6 +4,7 @@ raw_samples  all samples of a case as text for a transcript, and back
 verdict      times every case; the rule: faster, tie or slower than the baseline
 gpu_samples  a GPU's raw samples to one case's time: interval, A/A noise, limits
 timed_sets   what timed launches on a GPU wrote, judged by the oracle where the device saw doubt
+module_times  a candidate beside the PyTorch module that its task is
 regression   is a kernel slower: the rule of gate and of --fail-if slower
 comparison   two candidates of a run: what difference is a tie
 intervals    figures over all cases: the mean ratio and its interval

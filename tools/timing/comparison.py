@@ -48,7 +48,7 @@ def resolution_text(basis: Basis) -> str:
     """What a tie between two candidates is, as text."""
     if basis == "measured":
         return (
-            f"closer than the 95 % intervals of both and {BETWEEN_EVALUATIONS:.1%}, in quadrature"
-            " (the amount by which one kernel's ratio varies between evaluations)"
+            f"closer than the 95 % intervals of both and {BETWEEN_EVALUATIONS:.1%}, added in"
+            " quadrature (the latter is how much one kernel's ratio varies between evaluations)"
         )
     return f"closer than {ESTIMATES - 1:.0%}"

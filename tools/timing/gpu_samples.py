@@ -94,7 +94,7 @@ def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
             else f"in {len(slow)} of {len(blocks)} blocks"
         )
         notes.append(
-            f"the GPU was throttled {share} ({hot}), and these blocks could not be left out"
+            f"the GPU was throttled {share} ({hot}), but these blocks could not be left out"
         )
     elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
         notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")

@@ -29,7 +29,9 @@ def unpack(text: str) -> RawTimes:
         stream = zlib.decompressobj()
         content = stream.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
         if not stream.eof:
-            raise BadInput("the raw samples are truncated, or more than a measurement can have")
+            raise BadInput(
+                "the raw samples are truncated, or there are more than a measurement can have"
+            )
         return RawTimes.model_validate_json(content)
     except (binascii.Error, zlib.error, ValidationError) as error:
         first = str(error).splitlines()[0]

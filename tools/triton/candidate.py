@@ -82,7 +82,9 @@ def _module(tree: ast.Module, task: Task, jit: set[str]) -> Iterator[Finding]:
         match node:
             case ast.Import() | ast.ImportFrom() if ast.unparse(node) not in allowed.IMPORTS:
                 named = re.split(r"\W", ast.unparse(node).split()[1])[0]
-                forms = _ADVICE.get(named) or f"the imports are: {'; '.join(allowed.IMPORTS)}"
+                forms = _ADVICE.get(named) or (
+                    f"the only allowed imports are: {'; '.join(allowed.IMPORTS)}"
+                )
                 what = f"{ast.unparse(node)}: {forms}"
             case ast.Import() | ast.ImportFrom():
                 pass
@@ -94,7 +96,9 @@ def _module(tree: ast.Module, task: Task, jit: set[str]) -> Iterator[Finding]:
                 what = f"{name} is defined twice" if name in seen else _function(node, task)
                 seen.add(name)
             case _:
-                what = f"{ast.unparse(node)[:80]}: only imports, constants and functions"
+                what = (
+                    f"{ast.unparse(node)[:80]}: only imports, constants and functions are allowed"
+                )
         if what:
             yield Finding(line=node.lineno, what=what)
 
@@ -130,7 +134,7 @@ def _constant(node: ast.Assign | ast.AnnAssign) -> tuple[str, ast.Constant] | No
 def _function(node: ast.FunctionDef, task: Task) -> str:
     """What is wrong with a function's head, or ""."""
     if node.name == task.entry:
-        return f"{node.name}: the launcher has no decorator" if node.decorator_list else ""
+        return f"{node.name}: the launcher must not have a decorator" if node.decorator_list else ""
     texts = [ast.unparse(one) for one in node.decorator_list]
     for text in texts:
         if advice := _ADVICE.get(text.split("(")[0]):
@@ -142,5 +146,5 @@ def _function(node: ast.FunctionDef, task: Task) -> str:
         )
     for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         if argument.annotation and ast.unparse(argument.annotation) != "tl.constexpr":
-            return f"{argument.arg}: the only annotation is tl.constexpr"
+            return f"{argument.arg}: the only allowed annotation is tl.constexpr"
     return ""

@@ -187,7 +187,7 @@ def _read(content: bytes, count: int) -> list[_Answer]:
     try:
         made = _ANSWERS.validate_json(content)
     except ValidationError as error:
-        raise NotCompiled(f"its answer cannot be read: {error.errors()[0]['msg']}") from None
+        raise NotCompiled(f"its reply cannot be read: {error.errors()[0]['msg']}") from None
     for one in made:
         if one.error:
             raise NotCompiled(one.error)

@@ -122,7 +122,7 @@ def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: LauncherNames) 
 def _binary(node: ast.BinOp, names: LauncherNames) -> Kind:
     kinds = {_number(node.left, names), _number(node.right, names)}
     if isinstance(node.op, ast.FloorDiv | ast.Mod) and kinds != {"int"}:
-        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: only integers can be divided so")
+        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: only integers can be divided like this")
     return "float" if isinstance(node.op, ast.Div) or "float" in kinds else "int"
 
 

@@ -30,7 +30,9 @@ def kernel_findings(
     names that the file assigns."""
     given = function.args
     if given.vararg or given.kwarg:
-        yield Finding(line=function.lineno, what=f"{function.name}: *args and **kwargs")
+        yield Finding(
+            line=function.lineno, what=(f"{function.name}: *args and **kwargs are not allowed")
+        )
     for default in [*given.defaults, *filter(None, given.kw_defaults)]:
         if not is_plain(default):
             yield _finding(default, f"{ast.unparse(default)}: a default must be a literal")
@@ -57,7 +59,7 @@ def _findings(node: ast.AST, names: Collection[str], known: Collection[str]) -> 
         case ast.Call(func=ast.Name(id=name)) if name in names:
             yield _finding(node, f"{name}(...): only functions of the file can be called")
         case ast.Call(func=ast.Call() | ast.Subscript() | ast.IfExp()):
-            yield _finding(node, f"{ast.unparse(node.func)[:60]}(...): name what is called")
+            yield _finding(node, f"{ast.unparse(node.func)[:60]}(...): call a function by its name")
         case _ if not isinstance(node, SYNTAX):
             what = type(node).__name__
             yield _finding(node, f"{what}: a kernel may not contain this part of Python")
@@ -78,7 +80,7 @@ def _attribute(
     if module and not (isinstance(root, ast.Name) and root.id in names):
         parent, _, name = whole.rpartition(".")
         if whole in allowed.MODULES:
-            yield _finding(node, f"{whole}: a module is no value")
+            yield _finding(node, f"{whole}: a module is not a value")
         elif parent in allowed.MODULES:
             if name not in allowed.MODULES[parent]:
                 near = did_you_mean(name, allowed.MODULES[parent])

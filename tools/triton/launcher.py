@@ -169,14 +169,14 @@ class _Reader:
         if isinstance(value, ast.Tuple):
             axes = tuple(self._axes(value))
             if name in kinds or self.grids.setdefault(name, len(axes)) != len(axes):
-                raise NotAllowed(node, f"{name}: it has another type before")
+                raise NotAllowed(node, f"{name}: it had another type before")
             return Assign(name, axes, None)
         value = self._with_constants(value)
         kind = kind_of(value, self.names)
         if kind not in ("int", "float", "bool"):
             raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {kind} cannot be assigned to a name")
         if name in self.grids or kinds.get(name, kind) != kind:
-            raise NotAllowed(node, f"{name}: it has another type before")
+            raise NotAllowed(node, f"{name}: it had another type before")
         kinds[name] = kind
         self.names = LauncherNames(kinds, self.names.dtypes, self.names.codes)
         return Assign(name, (value,), kind)
@@ -198,7 +198,7 @@ class _Reader:
         kernel = self.kernels.get(name)
         if kernel is None:
             known = ", ".join(self.kernels) or "none"
-            raise NotAllowed(call, f"{name[:80]} is no @triton.jit function: there are {known}")
+            raise NotAllowed(call, f"{name[:80]} is not a @triton.jit function: use one of {known}")
         grid = call.func.slice
         axes: tuple[ast.expr, ...] | str
         if isinstance(grid, ast.Name) and grid.id in self.grids:
@@ -249,7 +249,7 @@ class _Reader:
             place = f"{name}={ast.unparse(value)[:60]}"
             raise NotAllowed(value, f"{place}: a {kind} cannot be passed there")
         if kind == "text" and not isinstance(value, ast.Constant):
-            raise NotAllowed(value, f"{name}: write a text as a literal")
+            raise NotAllowed(value, f"{name}: write strings as literals")
 
     def _with_constants(self, node: ast.expr) -> ast.expr:
         """With the file's constants as literals."""

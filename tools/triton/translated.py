@@ -23,7 +23,13 @@ from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
 from astra_chat.tools.triton.candidate import TritonSource, read_source
-from astra_chat.tools.triton.compile import TIMEOUT_S, NotCompiled, Variant, compiled_each
+from astra_chat.tools.triton.compile import (
+    TIMEOUT_S,
+    Compiled,
+    NotCompiled,
+    Variant,
+    compiled_each,
+)
 from astra_chat.tools.triton.cpp_launch import LAUNCH
 from astra_chat.tools.triton.expressions import (
     C_TYPES,
@@ -59,6 +65,10 @@ from astra_vgpu.ground.errors import BadInput
 MOST_BYTES = 2**20 + 2**19
 """The longest text that is looked at: what nvcc's preprocessor makes of it is read, too."""
 INVALID = "cudaErrorInvalidValue"
+OF_ONE_ARCHITECTURE = re.compile(r"\b(wgmma|tcgen05)\.")
+"""Instructions of tl.dot that nvcc takes for sm_90a or sm_100a only, which is not built for."""
+MMA_ARCH = 89
+"""Compute capability times 10 for which Triton makes mma.sync of tl.dot instead."""
 _C = {"i32": "int", "i64": "int64_t", "fp32": "float"}
 _INSIDE_ASM = re.compile(r'[^\x20-\x7e]|["\\]')
 
@@ -188,15 +198,20 @@ class _Compiler:
 
     def _made(self, launch: KernelCall, variants: Sequence[Variant]) -> list[_Kernel]:
         asked = [(launch.kernel.name, variant) for variant in variants]
-        answers = compiled_each(self.source, asked, arch=self.arch, fusion=False, stop=self.stop)
+        answers = self._compiled(asked, self.arch)
+        if any(OF_ONE_ARCHITECTURE.search(one.ptx) for one in answers):
+            answers = self._compiled(asked, MMA_ARCH)
         made = []
         for variant, one in zip(variants, answers, strict=True):
             entry = entry_of(one.ptx, len(variant.given))
             if any(_INSIDE_ASM.search(line) for line in entry.body):
-                raise NotCompiled("its PTX holds a character that is no part of an instruction")
+                raise NotCompiled("its PTX contains a character that is not part of an instruction")
             types = tuple(_C.get(variant.signature[n], "void*") for n in variant.given)
             made.append(_Kernel(entry, types, variant.warps, one.shared_bytes))
         return made
+
+    def _compiled(self, asked: Sequence[tuple[str, Variant]], arch: int) -> list[Compiled]:
+        return compiled_each(self.source, asked, arch=arch, fusion=False, stop=self.stop)
 
 
 def _size(variant: Variant) -> tuple[int, int]:

@@ -150,7 +150,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return value
         case ast.Name(id=name):
             if name not in names:
-                raise NotAllowed(node, f"{name} has no value on some way to this line")
+                raise NotAllowed(node, f"{name} has no value on some path to this line")
             return names[name]
         case ast.Attribute(value=ast.Name(id=name)):
             return DTYPE_NAMES.get(ast.unparse(node)) or names[name]

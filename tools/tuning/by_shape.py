@@ -68,7 +68,7 @@ def table_for(
     labels = tuple(case.label for case, _ in others)
     table = table.model_copy(update={"held_out": labels, "gain": gain, "least": least})
     if gain < least:
-        return _refused(table, "it gains too little on held-out shapes, or is slower"), ""
+        return _refused(table, "it gains too little on held-out shapes, or is slower there"), ""
     return table, source
 
 

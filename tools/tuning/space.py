@@ -166,7 +166,7 @@ def _relation(text: str, line: int) -> str:
 def _require_sound(space: Space, form: str) -> None:
     names = {one.name for one in space.parameters}
     if not names:
-        raise BadInput(f"the kernel leaves nothing open: {form}, or give --param NAME=1,2,4")
+        raise BadInput(f"the kernel leaves no constant open: {form}, or give --param NAME=1,2,4")
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
             f"{counted(len(names), 'constant')} with"
@@ -182,4 +182,4 @@ def _require_sound(space: Space, form: str) -> None:
         if unknown := sorted(parse_relation(relation).names - names):
             raise BadInput(f"'{relation}' uses {unknown[0]}, which is not a constant of the space")
     if relation := broken(space.relations, space.first):
-        raise BadInput(f"the kernel's present values do not satisfy '{relation}'")
+        raise BadInput(f"the kernel's current values do not satisfy '{relation}'")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from astra_vgpu.memory.buffers import Buffer, StoreWatch
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
+    from astra_vgpu.memory.sparse import zeroed
     from astra_vgpu.memory.stored_spans import Span, StoredSpans
     from astra_vgpu.model.constants import FITTED
     from astra_vgpu.model.estimate import Estimate, estimate
@@ -61,6 +62,7 @@ HOMES = {
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.buffers": ("Buffer", "StoreWatch"),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
+    "memory.sparse": ("zeroed",),
     "memory.stored_spans": ("Span", "StoredSpans"),
     "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),

@@ -16,7 +16,7 @@ from astra_chat.tools.runners.oracle import drawn_case
 from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.types import Case
 from lab.ranks.contract import RANK, RanksTask
-from lab.ranks.messages import Burst, Launched, RankRequest, Side
+from lab.ranks.messages import Burst, Launched, RankRequest, RankSide
 
 Tensors = dict[str, torch.Tensor]
 ALIGNMENT = 1024
@@ -35,7 +35,7 @@ class Rank(Protocol):
     def shared(self, name: str, size: int) -> tuple[torch.Tensor, str]: ...
     def opened(self, name: str, handle: str, size: int) -> int: ...
     def bound(
-        self, side: Side, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
+        self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
     ) -> Callable[[], None]: ...
     def pause(self, us: float) -> None: ...
     def finish(self) -> None: ...
@@ -46,7 +46,7 @@ class Shared:
     """What this rank shares, and where its peers' lies."""
 
     own: Tensors
-    """By argument, as bytes without the guard; states by side and argument."""
+    """Bytes of each argument without the guard; states are named by side and argument."""
     guards: Tensors
     pointers: Tensors
     """int64 [ranks]: addresses in this process, by the same names."""

@@ -13,11 +13,13 @@ from cuda.bindings import driver
 
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.runners.cuda_plans import LoadedCubin, bind, call
-from lab.ranks.messages import Side
+from lab.ranks.messages import RankSide
 
 GRANULE = 2**21
 """Bytes of which shared memory is a multiple: no two allocations share what a handle stands for."""
 HANDLE_BYTES = 64
+LAZY_PEER_ACCESS = 1
+"""CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS: peer access is enabled where it is not yet."""
 CYCLES_PER_US = 1500
 """About the clock of a GPU: delays need not be exact."""
 
@@ -25,8 +27,8 @@ CYCLES_PER_US = 1500
 class CudaRank:
     """The GPU whose number is the rank's."""
 
-    def __init__(self, rank: int, spec: str) -> None:
-        """Raises torch's RuntimeError where there is no such GPU. `spec` is not used here."""
+    def __init__(self, rank: int) -> None:
+        """Raises torch's RuntimeError where there is no such GPU."""
         self.device = torch.device("cuda", rank)
         torch.cuda.set_device(self.device)
         torch.zeros(1, device=self.device)
@@ -56,11 +58,10 @@ class CudaRank:
         GPUs cannot reach each other's memory."""
         given = driver.CUipcMemHandle()
         ctypes.memmove(given.getPtr(), bytes.fromhex(handle), HANDLE_BYTES)
-        lazily = driver.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
-        return int(call("cuIpcOpenMemHandle", given, lazily))
+        return int(call("cuIpcOpenMemHandle", given, LAZY_PEER_ACCESS))
 
     def bound(
-        self, side: Side, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
+        self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
     ) -> Callable[[], None]:
         """Returns what puts the plan's launches on the current stream, over these arguments."""
         if side.name not in self._cubins:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import IO
 
 import torch
 
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.runners.cuda_plans import DriverError
 from astra_chat.tools.types import Value
 from astra_chat.tools.virtual_gpu.adapter import Fault, PtxUnsupported
@@ -24,7 +27,7 @@ from lab.ranks.inside.checking import (
     placed,
     shared_name,
 )
-from lab.ranks.inside.timing import Timing
+from lab.ranks.inside.timing import Timing, join
 from lab.ranks.messages import Done, Failed, Memory, RankRequest
 
 THREADS = 4
@@ -63,6 +66,8 @@ def _done(asked: RankRequest, send: Callable[[Value], None]) -> Done | Failed:
 def _prepared(asked: RankRequest, send: Callable[[Value], None]) -> Checking | Timing:
     task = load_ranks(asked.folder)
     rank = _rank(asked)
+    if not asked.calls:
+        join(asked, rank)
     shared = _exchanged(task, asked, rank, send)
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
     return (Checking if asked.calls else Timing)(task, asked, rank, shared)
@@ -81,10 +86,18 @@ def _rank(asked: RankRequest) -> Rank:
     if asked.device == "cuda":
         from lab.ranks.inside.cuda_memory import CudaRank
 
-        return CudaRank(asked.rank, asked.spec)
+        return CudaRank(asked.rank)
     from lab.ranks.inside.virtual_memory import VirtualRank
 
-    return VirtualRank(asked.rank, asked.spec)
+    return VirtualRank(asked.spec, _stops(asked))
+
+
+def _stops(asked: RankRequest) -> Iterator[Random | None]:
+    """For each call what draws this rank's stops. At most one rank stops during a call: its peers
+    run ahead of it."""
+    for call in itertools.count():
+        draw = Seed(asked.seed).of("stops", call).random()
+        yield draw if draw.randrange(asked.ranks + 1) == asked.rank else None
 
 
 def _exchanged(

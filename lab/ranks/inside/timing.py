@@ -27,19 +27,22 @@ PAUSE_US = 400.0
 RIVAL = "nccl"
 
 
+def join(asked: RankRequest, rank: Rank) -> None:
+    """Joins the other ranks in NCCL. Raises torch's RuntimeError where that fails."""
+    meeting = f"file://{asked.meeting}"
+    dist.init_process_group(
+        "nccl", meeting, rank=asked.rank, world_size=asked.ranks, device_id=rank.device
+    )
+    dist.all_reduce(torch.zeros(1, device=rank.device))
+    rank.finish()
+
+
 class Timing:
-    """All samples of one rank."""
+    """All samples of one rank, which has joined its peers in NCCL."""
 
     def __init__(self, task: RanksTask, asked: RankRequest, rank: Rank, shared: Shared) -> None:
-        """Joins the other ranks in NCCL. Raises torch's RuntimeError where that fails."""
         self._task, self._asked, self._rank, self._shared = task, asked, rank, shared
         self._reference = load_reference(task.task)
-        meeting = f"file://{asked.meeting}"
-        dist.init_process_group(
-            "nccl", meeting, rank=asked.rank, world_size=asked.ranks, device_id=rank.device
-        )
-        dist.all_reduce(torch.zeros(1, device=rank.device))
-        rank.finish()
 
     def run(self, send: Callable[[Launched | Samples], None]) -> None:
         """Times every case, and sends its samples. Raises what the device raises for a kernel's

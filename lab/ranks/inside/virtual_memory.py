@@ -9,7 +9,8 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from random import Random
 
 import numpy as np
@@ -19,7 +20,8 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
-from lab.ranks.messages import Side
+from lab.ranks.inside.stops import stopped_at_times
+from lab.ranks.messages import RankSide
 
 NEVER = 1 << 60
 """Instructions after which a wait counts as endless: the group's limit of time ends it before."""
@@ -32,8 +34,10 @@ class LaunchFailed(RuntimeError):
 class VirtualRank:
     """A virtual GPU."""
 
-    def __init__(self, rank: int, spec: str) -> None:
-        """`spec`: the GPU that it stands for. Raises BadInput for an unknown one."""
+    def __init__(self, spec: str, stops: Iterator[Random | None]) -> None:
+        """`spec`: the GPU that it stands for. Raises BadInput for an unknown one. `stops`: for each
+        call, what draws its stops, or None where it has none."""
+        self._stops = stops
         self.device = torch.device("cpu")
         self._gpu = VirtualGpu(
             spec_of(spec),
@@ -67,7 +71,7 @@ class VirtualRank:
         return array
 
     def bound(
-        self, side: Side, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
+        self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
     ) -> Callable[[], None]:
         """Returns what runs the plan's launches over these arguments. It raises Fault and
         PtxUnsupported, and LaunchFailed for an error that CUDA returns."""
@@ -78,7 +82,9 @@ class VirtualRank:
         def run() -> None:
             arrays = {n: t.flatten().view(torch.uint8).numpy() for n, t in tensors.items()}
             addresses = {n: self._gpu.register(array, n) for n, array in arrays.items()}
-            status = replayer.replay(plan, addresses, Random(0))
+            draw = next(self._stops)
+            with stopped_at_times(draw) if draw else nullcontext():
+                status = replayer.replay(plan, addresses, Random(0))
             for address in addresses.values():
                 self._gpu.unregister(address)
             if self._gpu.fault is not None:

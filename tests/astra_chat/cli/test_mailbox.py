@@ -102,7 +102,7 @@ def test_a_kernel_comes_with_words(
     (tmp_path / "words.md").write_text("Four at a time.")
     name = open_question(box).id
     code, _ = command("answer", box, name, tmp_path / "k.cu")
-    assert code == 2 and "say what you did with --words" in capsys.readouterr().err
+    assert code == 2 and "describe what you did with --words" in capsys.readouterr().err
     code, _ = command("answer", box, name, tmp_path / "k.cu", "--words-file", tmp_path / "words.md")
     assert code == 2 and "does not ask the tester for a kernel" in capsys.readouterr().err
     code, _ = command("answer", box, name, "-", "--words", "a", "--words-file", "b")

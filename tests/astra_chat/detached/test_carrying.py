@@ -162,7 +162,7 @@ def test_a_result_of_another_job_does_not_count(
     carry(put(tmp_path / "a" / "jobs", task))
     stand_in(tmp_path, monkeypatch, f"cat {sent}; exit 0")
     other = put(tmp_path / "b" / "jobs", task, number=1)
-    with pytest.raises(NotJudged, match="sent no result of this job"):
+    with pytest.raises(NotJudged, match="sent no result for this job"):
         carry(other)
     assert not (other / RESULT).exists() and len(folders_in(other.parent)) == 1
 

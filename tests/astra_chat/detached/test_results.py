@@ -55,7 +55,10 @@ def tuning(candidate: str) -> Tuning:
     [
         (lambda r: {"job": 64 * "0"}, "it belongs to another job"),
         (lambda r: {"judge_sha256": 64 * "0"}, "another version of the judge"),
-        (lambda r: other_evaluation(r, candidate="0123456789ab"), "about candidate 0123456789ab"),
+        (
+            lambda r: other_evaluation(r, candidate="0123456789ab"),
+            "it is for candidate 0123456789ab",
+        ),
         (lambda r: other_evaluation(r, device=virtual_device("h100")), "judged on virtual GPU"),
         (lambda r: other_evaluation(r, seed=""), "it was judged with a different seed"),
         (lambda r: other_evaluation(r, confirms=True), "it was judged with a different seed"),

@@ -165,3 +165,10 @@ def test_what_was_refused_is_kept_and_counted(question: Question) -> None:
     assert taken is not None and taken.refused == 2
     kept = json.loads((question.folder / "refused-1.json").read_text())
     assert kept == {"why": "no JSON", "reply": "{", "answered_by": "Ada"}
+
+
+def test_a_triton_kernel_by_hand_is_a_python_file(question: Question) -> None:
+    by_hand(question, kernel_py="import triton\n", words_md="In Triton.")
+    assert question.state == "answered"
+    taken = take(question)
+    assert taken is not None and json.loads(taken.reply)["reply"]["source"] == "import triton\n"

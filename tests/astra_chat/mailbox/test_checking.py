@@ -89,7 +89,7 @@ def test_a_kernel_is_checked_like_a_reply(task: Task, box: Path) -> None:
 
 def test_a_choice_is_one_of_those_who_may_act(task: Task, box: Path) -> None:
     question = asked(task, box, "selector")
-    assert "'coder' may not act now" in refusal(question, '{"choose": "coder"}')
+    assert "'coder' may not act at this point" in refusal(question, '{"choose": "coder"}')
     assert answer(question, '{"choose": "planner"}') == FACTS
 
 

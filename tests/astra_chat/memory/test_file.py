@@ -121,7 +121,7 @@ def test_a_planner_sees_cards_after_its_own_first_ideas(task: Task, tmp_path: Pa
     with_cards = prompts_of_planners(task, run(task, tmp_path / "with", CARD, FAILED))
     assert len(with_cards) == 2 and "What other runs found" not in with_cards[0]
     section = with_cards[1].split("## What other runs found\n")[1].split("\n## ")[0]
-    assert "not rules" in section and "Vectors of 'four' and" in section
+    assert "not a set of rules" in section and "Vectors of 'four' and" in section
     assert "estimated 1.40x (1.30 to 1.50), predicted 1.50x" in section
     assert "failed: wrong on 3 of 9" in section
     without = run(task, tmp_path / "without")
@@ -132,7 +132,7 @@ def test_a_planner_sees_cards_after_its_own_first_ideas(task: Task, tmp_path: Pa
 
 def test_a_resumed_run_reads_no_file(task: Task, tmp_path: Path) -> None:
     past = resumed(run(task, tmp_path / "out", CARD))
-    with pytest.raises(BadInput, match="keeps the cards in its first turn"):
+    with pytest.raises(BadInput, match="keeps the cards that its first turn contains"):
         request_on(past, task, session=SessionOptions(memory="cards.toml"))
 
 

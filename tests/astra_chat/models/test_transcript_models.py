@@ -66,7 +66,7 @@ def test_each_role_says_what_it_said_there(path: Path) -> None:
 def test_elsewhere_it_passes(path: Path) -> None:
     models = TranscriptModels(path)
     assert isinstance(reply(models, "coder", 9), Pass)
-    assert "no such turn" in ask(models, "selector", 7)
+    assert "this turn does not exist" in ask(models, "selector", 7)
     with pytest.raises(ValueError, match="does not state its position"):
         asyncio.run(models.client("coder").create([UserMessage(content="hi", source="user")]))
 

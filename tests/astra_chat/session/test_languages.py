@@ -3,6 +3,7 @@ language; one such run from its first turn to its end."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from astra_chat.agents.limits import Limits
 from astra_chat.agents.reply_errors import unfenced, unusable_language
 from astra_chat.agents.roles import instructions
 from astra_chat.analysis.recorded_run import load_transcript
+from astra_chat.export.flashinfer_bench import solution
 from astra_chat.memory.cards import cards_of
 from astra_chat.models.open_models import open_models
+from astra_chat.package.sglang_pr import pull_request_files
+from astra_chat.package.winners import winners
 from astra_chat.replay.prompts import prompts
 from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import difference
@@ -22,10 +26,12 @@ from astra_chat.session.recorded_options import command_line
 from astra_chat.session.request import Request, SessionOptions, request_for, split
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import Refused
 from astra_chat.transcript.events import RejectedReply
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
+from astra_chat.verify.bundle_claims import source_file
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.chat_samples import DEVICE, FixedJudge, on_case, run_options, timed
 from tests.tools.triton.samples import SOURCES
@@ -150,3 +156,21 @@ def test_a_scripted_run_in_triton_from_its_first_turn_to_its_end(tmp_path: Path)
     (one,) = found.summary.rounds
     assert [attempt.verdict for attempt in one.attempts] == ["refused", "tie"]
     assert load_task(folder).name == found.summary.task and not found.summary.deviations
+
+
+@pytest.mark.second_tier
+@pytest.mark.skipif(not TRITON, reason="Triton is not installed")
+def test_what_leaves_astra_is_cuda(moe: Task, tmp_path: Path) -> None:
+    path = play(moe, tmp_path / "out")
+    text = cuda_source(COLUMNS, moe, "sm_90")
+    row = load_transcript(path).evaluations[-1]
+    files = solution(moe, row, "bfloat16", "", "sm_90")["sources"]
+    assert {one["path"]: one["content"] for one in files}["kernel.cu"] == text
+    with ExitStack() as stack:
+        (winner,) = winners([path], stack)
+        engine = winner.engine_file()
+        assert engine is not None and engine.upstream is not None
+        written = pull_request_files(winner, engine.upstream)
+    (kernel,) = (text for name, text in written.items() if name.endswith(".cuh"))
+    assert text.rstrip() in kernel and "// def moe_sum_reduce(input, output," in kernel
+    assert source_file("abc", COLUMNS) == "sources/abc.py"

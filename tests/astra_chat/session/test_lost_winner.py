@@ -130,7 +130,7 @@ def test_the_fixer_gets_the_winner_its_plan_and_the_case(repairing: Task, tmp_pa
     transcript = read(run(repairing, tmp_path / "out", Refusing()).transcript)
     asked = [one for one in prompts(transcript) if one.role == "fixer"][-1]
     assert "The plan: Vectors of four" in asked.user and DRAWN.named in asked.user
-    assert "float4 v = in[i];" in asked.user and "best of the run: keep" in asked.user
+    assert "float4 v = in[i];" in asked.user and "fastest of the run: keep" in asked.user
 
 
 @pytest.mark.parametrize("left", [5, 4, 3, 2, 1])

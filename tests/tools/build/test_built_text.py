@@ -74,16 +74,16 @@ def test_it_is_written(name: str) -> None:
 def test_the_second_reader_sees_what_the_first_saw() -> None:
     """A literal and a raw string that touch were one literal and code to a compiler."""
     hidden = 'auto s = "a"R"(" ; int f() { return system("ls"); } //)";\n'
-    with pytest.raises(Unreadable, match="R touches the end of a literal"):
+    with pytest.raises(Unreadable, match="R directly follows a literal"):
         built_text(hidden)
 
 
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ('"a"_s', "line 1: _s touches the end of a literal"),
-        ("\n'a'R", "line 2: R touches the end of a literal"),
-        ('R"(a\n)"_s', "line 2: _s touches the end of a literal"),
+        ('"a"_s', "line 1: _s directly follows a literal"),
+        ("\n'a'R", "line 2: R directly follows a literal"),
+        ('R"(a\n)"_s', "line 2: _s directly follows a literal"),
         ("\ufeff#define A", "a byte-order mark"),
         ("\u200b#define A", "the character U+200B outside"),
         ("int a;\u2028#define A", "the character U+2028 outside"),
@@ -93,7 +93,7 @@ def test_the_second_reader_sees_what_the_first_saw() -> None:
         ("int caf\u00e9;", "the character U+00E9 outside"),
         ('"a\x1bb"', "the control character U+001B in a literal"),
         ('"\ud800"', "half of a UTF-16 surrogate pair"),
-        ("a\n/* b", "line 2: a comment without an end"),
+        ("a\n/* b", "line 2: an unterminated comment"),
     ],
 )
 def test_what_could_be_read_in_two_ways_is_not_written(source: str, why: str) -> None:

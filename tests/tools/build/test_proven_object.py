@@ -40,7 +40,7 @@ def test_other_code_is_a_clear_failure() -> None:
 
 
 def test_what_cannot_be_read_in_one_way_is_said() -> None:
-    with pytest.raises(BadInput, match="cannot be compiled: line 2: a comment without an end"):
+    with pytest.raises(BadInput, match="cannot be compiled: line 2: an unterminated comment"):
         proven_object(TASK, "\n/*", find_toolkit(), "sm_90")
 
 

@@ -151,7 +151,7 @@ def test_a_result_and_leading_axes_fit_an_argument_and_one_axis(tmp_path: Path) 
         (
             SeenCall(count=1, tensors={"y": tensor(4, 256)}, values={}),
             [],
-            "which of its tensors (y) is 'out' of the contract?",
+            "which of its tensors (y) is 'out' in the contract?",
         ),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_failure_says_what_was_right_before(oracle_case: OracleCase, tmp_path:
     assert isinstance(told, Wrong)
     assert told.note == (
         "an earlier call on the same inputs was correct;"
-        " called in buffers that held other inputs before; 1 case passed before (1 normal)"
+        " called in buffers that previously held other inputs; 1 case passed before (1 normal)"
     )
     crashed = _in_context(Crashed(case=CASE, message="gone"), Call(oracle_case), CheckProgress())
     assert isinstance(crashed, Crashed) and crashed.message == "gone"

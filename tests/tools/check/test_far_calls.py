@@ -11,7 +11,12 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import far_calls as module
-from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.check.far_calls import (
+    FAR,
+    MOST_WIDEST_BYTES,
+    FarCalls,
+    far_calls,
+)
 from astra_chat.tools.check.far_calls import _Answer as Answered
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
@@ -44,6 +49,11 @@ WRAPPED = {
     ),
 }
 """Edits: offsets of 32 bits without a sign, which stay inside an argument."""
+IN_VECTORS = (
+    "input + blockIdx.x * input_stride",
+    "input + int64_t(int(blockIdx.x * input_stride / {0})) * {0}",
+)
+"""Edit of rmsnorm: offsets of 32 bits in units of 8 or 16 bytes, at rows of vectors."""
 OF_ONE_KERNEL = (
     """  const T* first = input + token * experts * hidden + column;
   output[token * hidden + column] =
@@ -81,7 +91,7 @@ def test_each_is_legal_and_has_an_element_beyond(name: str) -> None:
     task = find_task(name)
     for case in far_calls(task):
         task.require_legal(case)
-        assert sum(buffer_bytes(arg, case) for arg in task.args) <= MOST_BYTES
+        assert sum(buffer_bytes(arg, case) for arg in task.args) <= MOST_WIDEST_BYTES
         last = [
             sum((n - 1) * s for n, s in zip(a.shape_of(case), a.strides_of(case), strict=True))
             for a in task.args
@@ -117,6 +127,19 @@ def test_an_offset_that_wraps_within_its_argument_is_found(name: str) -> None:
         assert isinstance(built, Build), built
         found = far.fault(built, runner.seed, confirming=False)
         assert type(found) is (fault or type(None)), found
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("unit", [4, 8])
+def test_an_offset_of_32_bits_in_units_of_a_vector_is_found(unit: int) -> None:
+    task, (old, new) = find_task("rmsnorm"), IN_VECTORS
+    new = f"(input_stride % 8 == 0 ? {new.format(unit)} : {old})"
+    assert old in task.baseline
+    runner = Runner(task, DEVICE)
+    built = build(task, task.baseline.replace(old, new), DEVICE)
+    assert isinstance(built, Build), built
+    found = FarCalls(runner).fault(built, runner.seed, confirming=True)
+    assert isinstance(found, Unsafe | Wrong) and max(found.case.pads.values()) > 2**32
 
 
 @pytest.mark.second_tier

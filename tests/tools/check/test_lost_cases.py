@@ -61,8 +61,8 @@ def test_half_of_the_drawn_cases_must_be_judged() -> None:
     assert isinstance(lacking, Unsupported)
     assert describe(lacking) == (
         "unsupported: the baseline cannot be judged on enough drawn cases: 4 are left, but at least"
-        " 5 are needed; it fails on rows=2 d=6 float32: launch 1 of the launcher fails; repair it,"
-        " or narrow task.toml to what it supports"
+        " 5 are needed; it fails on rows=2 d=6 float32: launch 1 of the launcher fails; repair"
+        " the baseline, or narrow task.toml to what it supports"
     )
 
 

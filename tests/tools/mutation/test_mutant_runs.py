@@ -117,7 +117,7 @@ def test_a_case_that_the_source_itself_fails_is_kept_and_kills_nothing(task: Tas
     finally:
         oracle.close()
     assert not small.unjudged
-    assert large.unjudged == "the source itself fails it" and large.kept and not large.kills
+    assert large.unjudged == "the source itself fails on it" and large.kept and not large.kills
 
 
 @pytest.mark.in_full

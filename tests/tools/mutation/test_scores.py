@@ -57,7 +57,7 @@ def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
         cases=(
             CaseScore(case=CASE),
             CaseScore(case=OTHER, kills=("d",)),
-            CaseScore(case=THIRD, unjudged="the source itself fails it"),
+            CaseScore(case=THIRD, unjudged="the source itself fails on it"),
         ),
     )
     both = together(SCORES, other, "0123")
@@ -68,7 +68,7 @@ def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
     assert "1 of 5 seeded bugs of the baseline and of 0123;" in both.summary()
     assert both.summary().endswith("; left out: 1 bug that changes no result")
     unjudged = together(SCORES.model_copy(update={"cases": other.cases}), other, "0123").cases[2]
-    assert unjudged.unjudged == "the source itself fails it"
+    assert unjudged.unjudged == "the source itself fails on it"
     assert CaseScores.model_validate_json(both.model_dump_json()) == both
     assert "harmless" not in SCORES.model_dump_json() and "also" not in SCORES.model_dump_json()
 
@@ -82,8 +82,7 @@ def test_a_suite_without_mutants_says_why_and_scores_nothing() -> None:
 def test_a_suite_names_what_it_misses() -> None:
     score = SuiteScore(mutants=("a", "b", "c"), own=("a",), drawn=("b",))
     assert score.lines() == [
-        "seeded bugs: the check cases detect 1 of 3; a sample that is too small to score the cases"
-        " by",
-        "  detected by drawn cases only: b",
+        "seeded bugs: the check cases detect 1 of 3; a sample that is too small to score the cases",
+        "  detected only by drawn cases: b",
         "  survived (possibly an equivalent mutant): c",
     ]

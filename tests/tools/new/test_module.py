@@ -25,6 +25,13 @@ def _new(name: str, text: str, folder: Path) -> Path:
     return made
 
 
+def test_sizes_that_the_module_fixes_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "problem.py"
+    file.write_text(HEAD + MODULES["rms_norm"])
+    _, _, notes = new_task("rms", [file], folder=tmp_path / "rms")
+    assert notes == ("x: the module allows one value for the size 96, so no case varies it",)
+
+
 @pytest.mark.second_tier
 @pytest.mark.parametrize("name", MODULES)
 def test_its_plain_kernels_give_what_the_module_gives(name: str, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_marks_and_blank_formulas_are_places(folder: Path) -> None:
     last = (folder / "baseline.cu").read_text().count("\n")
     assert marks(folder) == [
         f"baseline.cu, line {last}: look here",
-        "reference.py, line 3: ... where a formula should be",
+        "reference.py, line 3: contains ... instead of a formula",
     ]
 
 

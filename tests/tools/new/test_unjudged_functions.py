@@ -77,7 +77,7 @@ def test_a_build_is_refused_that_changes_what_the_other_operator_runs(task: Task
     found = [changed_functions(build, task, build.source, baseline) for build in builds]
     same = [{kernel_name(name) for name in same_code(build, baseline)} for build in builds]
     assert found[0] == [] and same == [{"limit_kernel"}, {"limit_kernel"}, set()]
-    assert [one.what.partition(" and no call")[0] for (one,) in found[1:]] == [
-        "function limit is not what the baseline has,",
+    assert [one.what.partition(" but no call")[0] for (one,) in found[1:]] == [
+        "function limit differs from the baseline's,",
         "function limit is not what the baseline has: it runs `limit_kernel`,",
     ]

@@ -49,7 +49,7 @@ HIDDEN = {
         kernel(
             "__device__ unsigned left; __global__ void k(float* o) { atomicInc(&left, 0); }", RUN
         ),
-        "left: a kernel writes to this module variable: two calls that run at once",
+        "left: a kernel writes to this module variable: two calls that run at the same time",
     ),
     "memory of the heap": (
         kernel("", "volatile int* kept = new int[500]; kept[100] = kept[100] + 1; delete[] kept;"),

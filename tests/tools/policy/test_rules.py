@@ -60,7 +60,7 @@ def test_launchers_may_name(name: str) -> None:
         ("cudaMallocManaged", "must not allocate memory"),
         ("cudaEventRecord", "the judge"),
         ("cudaStreamBeginCapture", "launch its work again"),
-        ("cudaLaunchAttributeAccessPolicyWindow", "changes the device"),
+        ("cudaLaunchAttributeAccessPolicyWindow", "changes the state of the device"),
         ("cuModuleLoad", "driver API"),
         ("cudaMemcpy", "does not need this name"),
         ("cudaMemcpyToSymbol", "does not need this name"),

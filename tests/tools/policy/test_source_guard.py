@@ -188,7 +188,7 @@ def test_a_launcher_in_a_linkage_block_is_found() -> None:
 def test_a_finding_says_line_name_and_reason() -> None:
     (finding,) = guard(f"{LAUNCHER}\nvoid* p = dlopen(nullptr, 1);", "entry")
     assert finding.line == LAUNCHER.count("\n") + 2
-    assert finding.what == "dlopen: it finds functions by name at run time"
+    assert finding.what == "dlopen: it looks up functions by name at run time"
 
 
 def test_a_huge_source_is_refused_at_once() -> None:
@@ -206,7 +206,7 @@ def test_a_tasks_own_headers_may_be_included_in_quotes() -> None:
     source = f'#include "rows.cuh"\n{LAUNCHER}'
     assert guard(source, "entry", {"rows.cuh": ""}) == ()
     (finding,) = guard(source.replace("rows", "../rows"), "entry", {"rows.cuh": ""})
-    assert finding.what.startswith('#include "../rows.cuh": quotes are for rows.cuh')
+    assert finding.what.startswith('#include "../rows.cuh": quotes are only for rows.cuh')
     assert guard(f'#include_next "rows.cuh"\n{LAUNCHER}', "entry", {"rows.cuh": ""})
 
 

@@ -129,8 +129,8 @@ def with_floor(reachable_us: float) -> Timed:
 
 def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
     told = (
-        "case 2 is below time_reachable: the estimate or the floor is wrong there; do not rely on"
-        " it"
+        "case 2 is below time_reachable: either the estimate or the floor is wrong there, so do"
+        " not rely on it"
     )
     for reachable_us, is_told in ((1.0, False), (1.52, False), (1.6, True)):
         found = with_floor(reachable_us)
@@ -181,7 +181,7 @@ def test_cases_are_listed_once_with_weight_and_floor() -> None:
 
 def test_precision_is_told_beside_what_is_tolerated() -> None:
     found = evaluation(VECTOR, two_cases())
-    assert "\nprecision: worst result at 10% of its tolerance\n" in judge_report(found)
+    assert "\nprecision: the worst result uses 10% of its tolerance\n" in judge_report(found)
     error = ErrorNorm(
         case=CASE, argument="out", candidate_ulps=0.3, baseline_ulps=0.5, limit_ulps=1.0
     )
@@ -292,7 +292,7 @@ def test_a_kernel_that_no_call_launches_is_named_before_the_confirmation() -> No
     record = check_record(never_launched=("spare<float>",))
     found = with_launches("kernel grid 4x1x1 block 256x1x1").model_copy(update={"check": record})
     text = judge_report(found)
-    assert "no call of the check launched spare<float>, so nothing of it was judged;" in text
+    assert "no call of the check launched spare<float>, so it was not judged;" in text
     assert "will be refused" in text and "no call of the check launched" not in judge_report(
         found.model_copy(update={"check": check_record()})
     )

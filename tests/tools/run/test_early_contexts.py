@@ -116,4 +116,4 @@ def test_a_gpu_without_room_is_named(
     if contexts._thread:
         contexts._thread.join(60.0)
     assert contexts.claim(worker) and asked(worker)["opened"] == []
-    assert "GPU 0 has 3.0 GiB free: contexts are created when they are needed" in caplog.text
+    assert "GPU 0 has 3.0 GiB free: contexts are created on demand" in caplog.text

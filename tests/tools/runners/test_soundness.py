@@ -125,8 +125,8 @@ def test_a_fault_is_named_with_the_line_of_its_function(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("x.argsort()", "x.argsort().int()", "'order' of reference.py is torch.int32"),
-        ("x * 254", "x.float()", "'codes' of reference.py is torch.float32"),
+        ("x.argsort()", "x.argsort().int()", "reference.py returns 'order' as torch.int32"),
+        ("x * 254", "x.float()", "reference.py returns 'codes' as torch.float32"),
         ('"order": x.argsort()', '"orders": x.argsort()', "gives no 'order'"),
         ("x.argsort()}", "x.argsort()[:4]}", "(4,), but the contract says torch.int64 (8,)"),
     ],

@@ -26,9 +26,9 @@ def test_all_of_a_contract_is_told(tmp_path: Path) -> None:
     assert "0 <= value < blocks * block_size (an index into cache), no number twice" in slot
     assert "or -1 for no entry" in slot and "may be a null pointer" in bias
     aligned = task.args[1].model_copy(update={"stride_alignment_bytes": 4})
-    assert "1], a free one in bytes a multiple of 4, values" in argument_text(aligned)
+    assert "1], a free one a multiple of 4 in bytes, values" in argument_text(aligned)
     assert "values from -8 to 8" in bias
-    assert "workspace of the caller (its content is not specified)" in scratch
+    assert "workspace of the caller (its contents are unspecified)" in scratch
     assert types_text(task).count("T ") == 3 and "I int32" in types_text(task)
     assert codes_text(task) == "dtype: 1 float16, 0 float32. i_dtype: 8 int64, 7 int32."
     lines = domain_lines(task)

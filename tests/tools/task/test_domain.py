@@ -124,7 +124,7 @@ def test_planted_numbers_are_legal_in_their_argument(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="is not a valid value"):
             task.require_legal(with_planted(**{name: (number,)}))
     for name in ("scratch", "nothing"):
-        with pytest.raises(ValueError, match="floats and indices that are read"):
+        with pytest.raises(ValueError, match="floats and indices that the kernel reads"):
             task.require_legal(with_planted(**{name: (1.0,)}))
 
 
@@ -133,7 +133,7 @@ def test_a_case_gives_no_special_values_to_a_finite_argument(tmp_path: Path) -> 
         write_contract(tmp_path / "task", ("largest = 1e4", 'largest = 1e4, values = "finite"'))
     )
     case = task.check[0].model_copy(update={"families": {"key": "special"}})
-    with pytest.raises(ValueError, match="key is finite: no family special"):
+    with pytest.raises(ValueError, match="key is finite and cannot have the family special"):
         task.require_legal(case)
     task.require_legal(case.model_copy(update={"families": {"key": "large"}}))
 

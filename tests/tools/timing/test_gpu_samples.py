@@ -98,7 +98,7 @@ def test_a_gpu_that_throttles_all_the_time_is_told_of() -> None:
     time = judged(hot)
     assert isinstance(time, MeasuredTime) and time.blocks == 5
     told = (
-        "the GPU was throttled all the time (84 C, 700 W), and these blocks could not be left out"
+        "the GPU was throttled all the time (84 C, 700 W), but these blocks could not be left out"
     )
     assert time.note == told
 

@@ -70,7 +70,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("int x = 3;\n", "leaves nothing open"),
+        ("int x = 3;\n", "leaves no constant open"),
         ("int x = y;  // tune: 1 2\n", "line 1: there is no integer constant before 'tune:'"),
         ("\nint x = 3;  // tune: 1 two\n", "line 2: '1 two' are not integers"),
         ("int x = 3;  // tune:\n", "line 1: no values"),
@@ -80,7 +80,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
         ),
         ("int x = 3;  // tune: 1\n// require: x <\n", "line 2: 'x <'"),
         ("int x = 3;  // tune: 1\n// require: y < 2\n", "uses y"),
-        ("int x = 3;  // tune: 1\n// require: x < 2\n", "present values do not satisfy 'x < 2'"),
+        ("int x = 3;  // tune: 1\n// require: x < 2\n", "current values do not satisfy 'x < 2'"),
         (f"int x = 3;  // tune: {' '.join(map(str, range(99)))}\n", "at most 64"),
     ],
 )

@@ -88,10 +88,7 @@ class Process:
         try:
             wrap_function(module, path, functools.partial(self._wrapped, name))
         except AttributeError:
-            why = (
-                f"{module.__name__} does not define {path}, or does so only after it has been"
-                " imported"
-            )
+            why = f"{module.__name__} does not define {path}, or defines it only after the import"
             self._journal.line("missing", name=name, why=why)
         except TypeError as error:
             self._journal.line("missing", name=name, why=str(error))

@@ -9,5 +9,6 @@ warp_races           races on global memory between threads of a block
 bulk_stores          bulk copies to global memory that nobody has waited for
 early_accesses       what a thread may touch before griddepcontrol.wait
 uninitialized_reads  reads of memory that was never written
+sparse               memory that costs only what is touched of it
 stored_spans         which part of each buffer a block stored to
 """

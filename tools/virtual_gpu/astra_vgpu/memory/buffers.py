@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from astra_vgpu.memory import early_accesses
 from astra_vgpu.memory.heap import DEFAULT_BYTES, Heap
 from astra_vgpu.memory.heap import NAME as HEAP_NAME
+from astra_vgpu.memory.sparse import zeroed
 
 if TYPE_CHECKING:
     from astra_vgpu.memory.block_races import Cells
@@ -246,7 +247,7 @@ class Memory:
             address, data.nbytes, name, data, starts_uninitialized=uninitialized, early=early
         )
         if self._tracking:
-            buffer.written = np.zeros(data.nbytes, np.bool_)
+            buffer.written = zeroed(data.nbytes).view(np.bool_)
         self._starts.insert(at, address)
         self._buffers.insert(at, buffer)
         return address
@@ -281,7 +282,7 @@ class Memory:
         for buffer in self._buffers:
             if buffer.starts_uninitialized and (buffer.written is None or buffer.written.any()):
                 buffer.starts_uninitialized = False  # what was written before is forgotten now
-            buffer.written = np.zeros(buffer.nbytes, np.bool_) if on else None
+            buffer.written = zeroed(buffer.nbytes).view(np.bool_) if on else None
             if self._heap is not None and buffer.allocated is not None:
                 self._heap.written = buffer.written
 

@@ -1,0 +1,227 @@
+"""`python -m lab.rejudge.inside.theirs CANDIDATE EXCHANGE DEVICE`: loads an untrusted candidate and
+calls it as our process asks. The candidate shares this process: of what is said here only results,
+which our process compares, are evidence; times and names are as good as the candidate is honest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from astra_chat.tools.runners.modules import outputs
+from lab.rejudge.inside import timed
+from lab.rejudge.inside.exact import seeded
+from lab.rejudge.inside.handover import Handover
+from lab.rejudge.inside.operators import Operators
+
+LATE_S = 0.03
+SLEEP_CYCLES = 20_000_000
+"""Cycles for which the current stream is busy before a call: work on another one starts early."""
+KEPT = 6
+"""Results of timed calls that are compared."""
+SUFFIXES = {"TORCH_EXTENSIONS_DIR": "ext", "TRITON_CACHE_DIR": "triton", "HOME": "home"}
+SUFFIXES |= {"TORCHINDUCTOR_CACHE_DIR": "inductor", "HELION_CACHE_DIR": "helion"}
+WATCHED: tuple[Any, ...] = (
+    torch,
+    torch.cuda,
+    torch.Tensor,
+    torch.nn.functional,
+    torch.nn.Module,
+)
+WATCHED += (torch.cuda.Event, torch.cuda.Stream, time, random, Handover, timed)
+
+
+class LoadedCandidate:
+    """The candidate's module, and the places of its inputs."""
+
+    def __init__(self, path: Path, device: str) -> None:
+        self._before = {(o, n): v for o in WATCHED for n, v in vars(o).items() if callable(v)}
+        spec = importlib.util.spec_from_file_location("candidate", path)
+        assert spec is not None and spec.loader is not None
+        self._file = importlib.util.module_from_spec(spec)
+        sys.modules["candidate"] = self._file
+        spec.loader.exec_module(self._file)
+        self._device = device
+        self._slots: dict[int, list[Any]] = {}
+        self._last: list[torch.Tensor] = []
+        self._model: Any = None
+
+    def make(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Builds ModelNew as the problem's file says, and gives it the weights."""
+        seeded(asked["seed"])
+        init, kind = asked["init"], self._file.ModelNew
+        made = kind(**init) if isinstance(init, dict) else kind(*init)
+        self._model = made.to(self._device) if isinstance(made, torch.nn.Module) else made
+        return self.load(asked)
+
+    def load(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Puts values into its weights, in place: by name, else by their order."""
+        state = asked["state"]
+        own = self._model.state_dict() if hasattr(self._model, "state_dict") else {}
+        if own.keys() != state.keys():
+            shapes = [[v.shape for v in some.values()] for some in (own, state)]
+            if shapes[0] != shapes[1]:
+                return {"handed": not state}
+            state = dict(zip(own, state.values(), strict=True))
+        for name, value in state.items():
+            own[name].copy_(value)
+        return {"handed": True}
+
+    def call(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """One call: results when it returns, and later; its inputs then, and where they lie."""
+        given = self._placed(asked["inputs"], asked["slot"])
+        found: dict[str, Any] = {}
+        with torch.no_grad():
+            if asked.get("watch"):
+                found |= self._watched(given)
+            else:
+                found["returned"] = self._model(*given)
+        returned = found.pop("returned")
+        plain = (torch.Tensor, torch.nn.Parameter)
+        found["plain"] = all(type(one) in plain for one in outputs(returned))
+        results = _results(returned)
+        found["out"] = [one.clone().cpu() for one in results]
+        time.sleep(LATE_S)
+        if self._device.startswith("cuda"):
+            torch.cuda.synchronize()
+        found["late"] = [one.cpu().clone() for one in results]
+        found["after"] = [v.cpu() if isinstance(v, torch.Tensor) else v for v in given]
+        at = {v.untyped_storage().data_ptr() for v in given if isinstance(v, torch.Tensor)}
+        found["alias"] = any(one.untyped_storage().data_ptr() in at for one in results)
+        found["earlier"] = [one.cpu() for one in self._last]
+        self._last = results
+        return found
+
+    def _watched(self, given: list[Any]) -> dict[str, Any]:
+        """A call with its operators; on a GPU one more, before, with its kernels."""
+        watched, kernels = Operators(), list[str]()
+        if self._device.startswith("cuda"):
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+                self._model(*given)
+                torch.cuda.synchronize()
+            events = seen.events() or ()
+            kernels = [one.name for one in events if one.device_type.name == "CUDA"]
+        with watched:
+            returned = self._model(*given)
+        return {"returned": returned, "ops": watched.names, "kernels": kernels}
+
+    def _placed(self, inputs: Sequence[Any], slot: int) -> list[Any]:
+        """The inputs on the device, at the addresses that the slot has. On a GPU the stream is
+        busy in front of that."""
+        staged = [v.to(self._device) if isinstance(v, torch.Tensor) else v for v in inputs]
+        own = self._slots.get(slot)
+        fits = own is not None and [getattr(v, "shape", v) for v in own] == [
+            getattr(v, "shape", v) for v in inputs
+        ]
+        if own is None or not fits:
+            own = self._slots[slot] = [
+                v.clone() if isinstance(v, torch.Tensor) else v for v in staged
+            ]
+        if self._device.startswith("cuda"):
+            torch.cuda.synchronize()
+            torch.cuda._sleep(SLEEP_CYCLES)
+        for place, value in zip(own, staged, strict=True):
+            if isinstance(place, torch.Tensor):
+                place.copy_(value)
+        return own
+
+    def time(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Times of calls over several sets of inputs, and the results of a few."""
+        sets = [self._placed(one, 100 + n) for n, one in enumerate(asked["sets"])]
+        kept = set(random.Random(time.time_ns()).sample(range(asked["calls"]), KEPT))
+        results: list[list[torch.Tensor]] = []
+        which: list[int] = []
+
+        def keep(number: int, returned: Any) -> None:
+            if number in kept:
+                which.append(number % len(sets))
+                results.append([one.clone() for one in _results(returned)])
+
+        with torch.no_grad():
+            us = timed.times_us(
+                lambda n: self._model(*sets[n % len(sets)]),
+                asked["calls"],
+                self._device,
+                keep,
+            )
+        return {
+            "us": us,
+            "which": which,
+            "out": [[o.cpu() for o in one] for one in results],
+        }
+
+    def graph(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The call as a CUDA graph, replayed with other values in its inputs."""
+        given = self._placed(asked["inputs"], 200)
+        with torch.no_grad():
+            replay = timed.captured(self._model, given)
+            self._placed(asked["other"], 200)
+            out = [one.cpu() for one in _results(replay(0))]
+            us = timed.times_us(replay, asked["calls"], self._device, lambda *_: None)
+        return {"us": us, "out": out}
+
+    def end(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What was replaced in torch and in the timers, and which code of its own is loaded."""
+        patched = [
+            f"{getattr(owner, '__name__', owner)}.{name}"
+            for (owner, name), value in self._before.items()
+            if vars(owner).get(name) is not value and not _is_torchs(vars(owner).get(name))
+        ]
+        maps = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+        own = sorted(p for p in maps if p.startswith(os.environ["TMPDIR"]) and ".so" in p)
+        state = self._model.state_dict() if hasattr(self._model, "state_dict") else {}
+        weights = [value.cpu() for value in state.values()]
+        return {
+            "patched": patched,
+            "libraries": [Path(p).name for p in own],
+            "weights": weights,
+        }
+
+
+def _results(returned: Any) -> list[torch.Tensor]:
+    """Plain tensors, whatever their class computes."""
+    return [one.detach().as_subclass(torch.Tensor) for one in outputs(returned)]
+
+
+def _is_torchs(value: Any) -> bool:
+    """Whether its code is in PyTorch's files: parts that are loaded late replace functions, too."""
+    code = getattr(value, "__code__", None)
+    return code is not None and code.co_filename.startswith(str(Path(torch.__file__).parent))
+
+
+def main() -> None:
+    path, exchange, device = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    for name, suffix in SUFFIXES.items():
+        os.environ[name] = str(Path(os.environ["TMPDIR"]) / suffix)
+    os.environ |= {"USER": "candidate", "LOGNAME": "candidate"}
+    line = Handover(exchange)
+    candidate: LoadedCandidate | None = None
+    while True:
+        asked = line.asked()
+        try:
+            if asked["do"] == "open":
+                candidate = LoadedCandidate(path, device)
+                found: dict[str, Any] = {}
+            else:
+                step: Callable[[Mapping[str, Any]], dict[str, Any]]
+                step = getattr(candidate, asked["do"])
+                found = step(asked)
+        except Exception as error:
+            first = (str(error).strip() or "no message").splitlines()[0][:300]
+            traceback.print_exc()
+            found = {"failed": f"{type(error).__name__}: {first}"}
+        line.answer(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Judging one pair in two walled processes: ours, and that of the untrusted candidate."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from astra_chat.tools.sandbox.isolation import require_isolation
+from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import (
+    Cancelled,
+    StepTimeout,
+    Stop,
+    run_limited,
+)
+
+LAB = Path(__file__).resolve().parents[1]
+AFTER_S = 60.0
+ENDED = "ended"
+"""The file that ends the wait of our process (inside/handover.py)."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How pairs are judged."""
+
+    device: str
+    seed: str
+    timing: bool = True
+    compile: bool = True
+    timeout_s: float = 300.0
+
+
+def judge(problem: str, candidate: str, how: Judging) -> dict[str, Any]:
+    """Returns what inside/ours.py found, or {"problem": why the problem itself cannot be run}.
+
+    Args:
+        problem, candidate: texts of Python files, `class Model` and `class ModelNew`.
+        how: device, seed and limits.
+
+    Raises:
+        MissingDependency: where untrusted code cannot be isolated.
+    """
+    require_isolation()
+    with tempfile.TemporaryDirectory(prefix="astra-rejudge-") as made:
+        scratch = Path(made).resolve()
+        folders = {name: scratch / name for name in ("ours", "theirs", "exchange", "files")}
+        for folder in folders.values():
+            folder.mkdir()
+        files = {"problem": problem, "candidate": candidate}
+        for name, text in files.items():
+            (folders["files"] / f"{name}.py").write_text(text)
+        return _judged(folders, how)
+
+
+def _judged(folders: dict[str, Path], how: Judging) -> dict[str, Any]:
+    exchange, answer = folders["exchange"], folders["ours"] / "answer.json"
+    request = folders["ours"] / "request.json"
+    asked = {
+        "problem": folders["files"] / "problem.py",
+        "exchange": exchange,
+        "answer": answer,
+    }
+    request.write_text(json.dumps(asdict(how) | {name: str(path) for name, path in asked.items()}))
+    stop = Stop()
+    theirs = threading.Thread(target=_candidate, args=(folders, how, stop))
+    theirs.start()
+    try:
+        said = _run("ours", [str(request)], folders, how, Stop())
+    finally:
+        stop.set()
+        theirs.join()
+    if not answer.is_file():
+        return {"problem": f"no result: {said}"}
+    found: dict[str, Any] = json.loads(answer.read_text())
+    return found
+
+
+def _candidate(folders: dict[str, Path], how: Judging, stop: Stop) -> None:
+    words = [
+        str(folders["files"] / "candidate.py"),
+        str(folders["exchange"]),
+        how.device,
+    ]
+    _run("theirs", words, folders, how, stop)
+    (folders["exchange"] / ENDED).touch()
+
+
+def _run(name: str, words: list[str], folders: dict[str, Path], how: Judging, stop: Stop) -> str:
+    """The last line that the process printed, or why it was ended."""
+    sandbox = SandboxPolicy(
+        read=(folders["files"], LAB),
+        write=(folders[name], folders["exchange"]),
+        gpu=how.device.startswith("cuda"),
+    )
+    # A candidate that hangs ends first: our process then says so.
+    timeout_s = how.timeout_s + (AFTER_S if name == "ours" else 0.0)
+    command = [sys.executable, "-m", f"lab.rejudge.inside.{name}", *words]
+    try:
+        end = run_limited(
+            command, timeout_s=timeout_s, cwd=folders[name], stop=stop, sandbox=sandbox
+        )
+    except (StepTimeout, StepMemory, Cancelled) as error:
+        return f"{type(error).__name__} after {timeout_s:.0f} s at most"
+    return end.output.strip().rpartition("\n")[2] or f"exit status {end.returncode}"

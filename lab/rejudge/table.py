@@ -1,0 +1,104 @@
+"""The table of a set that was judged again: a row for each pair, as values and as Markdown."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lab.rejudge.findings import FINDINGS, KINDS
+from lab.rejudge.processes import Judging
+from lab.rejudge.sets import PublishedPair
+from lab.result_tables import table_row
+
+TRUST = "untrusted process: a weaker level than plans"
+"""What every verdict says of its evidence."""
+REFUSED = KINDS[: KINDS.index("mistake")]
+OVER = {
+    "eager": "candidate",
+    "compile": "candidate",
+    "eager graph": "candidate graph",
+    "compile graph": "candidate graph",
+}
+"""What of the candidate is compared with each baseline; where it has no graph, its plain calls."""
+
+
+def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str, Any]:
+    """The verdict on one pair, with its evidence."""
+    times = found.get("times_us", {})
+    findings = [
+        {
+            "name": name,
+            "kind": FINDINGS[name][0],
+            "text": f"{FINDINGS[name][1]}: {text}".rstrip(": "),
+        }
+        for name, text in found.get("findings", ())
+    ]
+    findings.sort(key=lambda one: KINDS.index(one["kind"]))
+    outcome = "correct"
+    reason = findings[0]["text"] if findings else "nothing found"
+    if pair.left_out or "problem" in found:
+        outcome = "not judged"
+        reason = pair.left_out or f"the problem itself: {found['problem']}"
+    elif findings and findings[0]["kind"] in REFUSED:
+        outcome = findings[0]["kind"]
+    plain = times.get("candidate")
+    return {
+        "name": pair.name,
+        "candidate": hashlib.sha256(pair.candidate.encode()).hexdigest()[:12],
+        "trust": TRUST,
+        "device": how.device,
+        "outcome": outcome,
+        "reason": reason,
+        "builds": None if outcome == "not judged" else outcome != "not built",
+        "kernels": found.get("kernels", []),
+        "grades": found.get("grades", {}),
+        "findings": findings,
+        "times_us": times,
+        "times_faster": {
+            base: times[base] / times.get(mine, plain)
+            for base, mine in OVER.items()
+            if base in times and plain
+        },
+        "claim": pair.claim,
+        "notes": found.get("notes", []),
+    }
+
+
+def document(rows: Sequence[Mapping[str, Any]], how: Judging) -> str:
+    """Markdown: what was judged and how, the counts, and a line for each pair."""
+    return "\n".join(_lines(rows, how)) + "\n"
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], how: Judging) -> Iterator[str]:
+    counts = Counter(one["outcome"] for one in rows)
+    yield f"{len(rows)} pairs on `{how.device}`, seed {how.seed}. Trust: {TRUST}."
+    yield "; ".join(f"{count} {name}" for name, count in counts.most_common()) + "."
+    yield ""
+    grades = ("set", "values", "shapes", "weights")
+    heads = [
+        "pair",
+        "outcome",
+        "own kernel",
+        "builds",
+        *grades,
+        *OVER,
+        "its claim",
+        "reason",
+    ]
+    yield table_row(*heads)
+    yield table_row(*["---"] * len(heads))
+    for one in rows:
+        claim = ", ".join(f"{k} {v:.2f}" for k, v in one["claim"].items() if k in OVER)
+        faster = one["times_faster"]
+        yield table_row(
+            one["name"],
+            one["outcome"],
+            "yes" if one["kernels"] else "no",
+            {True: "yes", False: "no", None: ""}[one["builds"]],
+            *(one["grades"].get(kind, "not tried") for kind in grades),
+            *(f"{faster[base]:.2f}" if base in faster else "" for base in OVER),
+            claim,
+            one["reason"].replace("|", "/"),
+        )
