@@ -22,8 +22,11 @@ from astra_chat.tools.system.subprocesses import (
 
 LAB = Path(__file__).resolve().parents[1]
 AFTER_S = 60.0
+MOST_WORDS = 200
+"""Characters of a candidate's last line that a row may hold."""
 ENDED = "ended"
-"""The file that ends the wait of our process (inside/handover.py)."""
+"""The file that ends the wait of our process (inside/handover.py) and says how the candidate's
+ended. It is where the candidate cannot write."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,10 @@ def _candidate(folders: dict[str, Path], how: Judging, stop: Stop) -> None:
         str(folders["exchange"]),
         how.device,
     ]
-    _run("theirs", words, folders, how, stop)
-    (folders["exchange"] / ENDED).touch()
+    said = _run("theirs", words, folders, how, stop)
+    part = folders["ours"] / f"{ENDED}.part"
+    part.write_text(said[:MOST_WORDS])
+    part.replace(folders["ours"] / ENDED)
 
 
 def _run(name: str, words: list[str], folders: dict[str, Path], how: Judging, stop: Stop) -> str:

@@ -73,7 +73,11 @@ class SandboxPolicy:
 
     def environment(self) -> dict[str, str]:
         """What the child's environment holds beside the allow-list."""
-        variables = {"PYTHONPATH": os.pathsep.join([*map(str, package_roots()), *_python_path()])}
+        # torch asks for the user's name, and the file of users cannot be read in there.
+        variables = {
+            "PYTHONPATH": os.pathsep.join([*map(str, package_roots()), *_python_path()]),
+            "USER": "astra",
+        }
         if self.write:
             variables["TMPDIR"] = str(self.write[0])
         return variables

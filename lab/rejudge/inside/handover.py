@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 ENDED = "ended"
-"""The file that says that the candidate's process is gone."""
+"""The file in our process's folder that says how the candidate's process ended."""
 POLL_S, MOST_S = 0.0005, 0.02
 
 
@@ -24,8 +24,10 @@ class CandidateEnded(Exception):
 class Handover:
     """One end of the exchange in a folder that both processes write to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, own: Path | None = None) -> None:
+        """`own`: the folder of our process; None in the candidate's."""
         self._folder, self._count, self._parent = folder, 0, os.getppid()
+        self._ended = own / ENDED if own else None
 
     def ask(self, **asked: Any) -> dict[str, Any]:
         """Returns the candidate's answer. Raises CandidateEnded."""
@@ -54,7 +56,9 @@ class Handover:
         path = self._folder / f"{self._count}.{kind}"
         pause_s = POLL_S
         while not path.exists():
-            if (self._folder / ENDED).exists() or os.getppid() != self._parent:
+            if self._ended and self._ended.exists():
+                raise CandidateEnded(self._ended.read_text())
+            if os.getppid() != self._parent:
                 raise CandidateEnded("its process ended")
             time.sleep(pause_s)
             pause_s = min(MOST_S, 1.1 * pause_s)

@@ -203,7 +203,6 @@ def main() -> None:
     path, exchange, device = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     for name, suffix in SUFFIXES.items():
         os.environ[name] = str(Path(os.environ["TMPDIR"]) / suffix)
-    os.environ |= {"USER": "candidate", "LOGNAME": "candidate"}
     line = Handover(exchange)
     candidate: LoadedCandidate | None = None
     while True:
