@@ -60,9 +60,9 @@ class CaseRow(Value):
     ratio: float
     """The baseline's time divided by the candidate's: above 1 is faster."""
     ratio_low: float
-    """Lower end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
+    """Lower end of the ratio's interval: 95 % if measured, a 90 % prediction interval if estimated."""
     ratio_high: float
-    """Upper end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
+    """Upper end of the ratio's interval: 95 % if measured, a 90 % prediction interval if estimated."""
     limit_us: float
     """Shortest time of a call that the hardware allows, in microseconds."""
     percent_of_limit: float
@@ -82,7 +82,7 @@ class CaseRow(Value):
     bottleneck: str
     """What limits the candidate on this case, by the case's profile; empty: it has none."""
     metrics: tuple[NamedValue, ...]
-    """Metrics from the case's profile, named as by Nsight Compute or the counter; the parts of
+    """Metrics from the case's profile, named as in Nsight Compute, or after the counter; the parts of
     the time are `time_...`."""
 
 
@@ -100,7 +100,7 @@ class EvaluationRow(RunColumns):
     candidate: str
     """First 12 hex digits of the source's sha256."""
     changed_from: str
-    """The candidate that this source changes; for the first ones, the baseline's name."""
+    """The candidate that this source changes; for the first candidates, the baseline's name."""
     parent: str
     """The candidate that the plan changes."""
     source: str
@@ -115,7 +115,7 @@ class EvaluationRow(RunColumns):
     unsaid."""
     plan_risk: str
     predicted_ratio: float | None
-    """Speedup over the parent that the plan predicts; None: there is no plan."""
+    """Speedup over the parent, as predicted by the plan; None: there is no plan."""
     outcome: str
     """refused, build_failed, unsupported, wrong, unsafe, crashed, timed_out, implausible,
     correct or timed."""
@@ -156,9 +156,9 @@ class EvaluationRow(RunColumns):
     """Whether repeated calls gave the same bits; None: no call was repeated, or not checked to
     the end."""
     registers: int | None
-    """Registers per thread in the kernel that needs most; None: not built."""
+    """Registers per thread in the kernel that needs the most; None: not built."""
     spill_bytes: int | None
-    """Spill stores plus spill loads, in bytes, in the kernel that has most; None: not built."""
+    """Spill stores plus spill loads, in bytes, in the kernel that has the most; None: not built."""
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
     """Metrics from the profile of the case with the largest weight."""
@@ -194,9 +194,9 @@ class RoundRow(RunColumns):
     parent: str
     """Candidate that the plan changes; empty for the baseline."""
     predicted_ratio: float
-    """Speedup over the parent that the plan predicts."""
+    """Speedup over the parent, as predicted by the plan."""
     actual_ratio: float | None
-    """Speedup of the round's best correct kernel over the parent; None: there is none."""
+    """Speedup of the round's best correct kernel over the parent; None: there is no such kernel."""
     metric_before: float | None
     """The plan's metric in the parent's profile; None: not known."""
     metric_after: float | None
@@ -219,7 +219,7 @@ class RoundRow(RunColumns):
     tokens: int
     usd: float | None
     seconds: float
-    """Seconds from the round's plan to the next one, or to the end."""
+    """Seconds from the round's plan to the next plan, or to the end of the run."""
 
 
 class TurnRow(RunColumns):
