@@ -60,9 +60,11 @@ class CaseRow(Value):
     ratio: float
     """The baseline's time divided by the candidate's: above 1 is faster."""
     ratio_low: float
-    """Lower end of the ratio's interval: 95 % if measured, a 90 % prediction interval if estimated."""
+    """Lower end of the ratio's interval: a 95 % interval if measured, a 90 % prediction interval if
+    estimated."""
     ratio_high: float
-    """Upper end of the ratio's interval: 95 % if measured, a 90 % prediction interval if estimated."""
+    """Upper end of the ratio's interval: a 95 % interval if measured, a 90 % prediction interval if
+    estimated."""
     limit_us: float
     """Shortest time of a call that the hardware allows, in microseconds."""
     percent_of_limit: float
@@ -82,8 +84,8 @@ class CaseRow(Value):
     bottleneck: str
     """What limits the candidate on this case, by the case's profile; empty: it has none."""
     metrics: tuple[NamedValue, ...]
-    """Metrics from the case's profile, named as in Nsight Compute, or after the counter; the parts of
-    the time are `time_...`."""
+    """Metrics from the case's profile, named as in Nsight Compute, or after the counter; the parts
+    of the time are `time_...`."""
 
 
 class EvaluationRow(RunColumns):
