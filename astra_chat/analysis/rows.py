@@ -20,7 +20,7 @@ class RunColumns(Value):
     for."""
     device_kind: DeviceKind
     spec: str
-    """Key of the GPU's constants: "h200"."""
+    """Key of the GPU's constants, such as "h200"."""
     strategy: str
     models: str
     """Model backend, as `--models` names it."""
@@ -147,16 +147,16 @@ class EvaluationRow(RunColumns):
     bottleneck: str
     """What limits the candidate on the case with the largest weight; empty: not timed."""
     checked_cases: int | None
-    """Cases that the candidate was checked on; None: not checked to the end."""
+    """Cases that the candidate was checked on; None: the check did not finish."""
     hidden_cases: int | None
-    """Checked cases that were drawn from the valid domain; None: not checked to the end."""
+    """Checked cases that were drawn from the valid domain; None: the check did not finish."""
     worst_error: float | None
     """Largest error as a share of the tolerance."""
     error_ratio: float | None
     """Largest error norm divided by the baseline's."""
     deterministic: bool | None
-    """Whether repeated calls gave the same bits; None: no call was repeated, or not checked to
-    the end."""
+    """Whether repeated calls gave the same bits; None: no call was repeated, or the check did
+    not finish."""
     registers: int | None
     """Registers per thread in the kernel that needs the most; None: not built."""
     spill_bytes: int | None
@@ -212,7 +212,7 @@ class RoundRow(RunColumns):
     accepted: bool
     """Whether a kernel of the round is faster than the baseline."""
     best_candidate: str
-    """Best of the search at the end of the round; empty: none."""
+    """Best candidate of the search at the end of the round; empty: none."""
     best_ratio: float | None
     best_low: float | None
     best_high: float | None
