@@ -60,9 +60,9 @@ class CaseRow(Value):
     ratio: float
     """The baseline's time divided by the candidate's: above 1 is faster."""
     ratio_low: float
-    """Lower end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
+    """Lower end of the ratio's interval: a 95 % confidence interval if measured, a 90 % prediction interval if estimated."""
     ratio_high: float
-    """Upper end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
+    """Upper end of the ratio's interval: a 95 % confidence interval if measured, a 90 % prediction interval if estimated."""
     limit_us: float
     """Shortest time of a call that the hardware allows, in microseconds."""
     percent_of_limit: float
@@ -80,7 +80,7 @@ class CaseRow(Value):
     launches: str
     """What the candidate launches, as one line; empty in old transcripts."""
     bottleneck: str
-    """What limits the candidate on this case, by the case's profile; empty: it has none."""
+    """What limits the candidate on this case, according to its profile; empty: the case has no profile."""
     metrics: tuple[NamedValue, ...]
     """Metrics from the case's profile, named as by Nsight Compute or the counter; the parts of
     the time are `time_...`."""
@@ -153,8 +153,8 @@ class EvaluationRow(RunColumns):
     error_ratio: float | None
     """Largest error norm divided by the baseline's."""
     deterministic: bool | None
-    """Whether repeated calls gave the same bits; None: no call was repeated, or not checked to
-    the end."""
+    """Whether repeated calls gave the same bits; None: no call was repeated, or the check did
+    not finish."""
     registers: int | None
     """Registers per thread in the kernel that needs most; None: not built."""
     spill_bytes: int | None
