@@ -60,9 +60,11 @@ class CaseRow(Value):
     ratio: float
     """The baseline's time divided by the candidate's: above 1 is faster."""
     ratio_low: float
-    """Lower end of the ratio's interval: a 95 % confidence interval if measured, a 90 % prediction interval if estimated."""
+    """Lower end of the ratio's interval: a 95 % interval if measured, a 90 % prediction interval if
+    estimated."""
     ratio_high: float
-    """Upper end of the ratio's interval: a 95 % confidence interval if measured, a 90 % prediction interval if estimated."""
+    """Upper end of the ratio's interval: a 95 % interval if measured, a 90 % prediction interval if
+    estimated."""
     limit_us: float
     """Shortest time of a call that the hardware allows, in microseconds."""
     percent_of_limit: float
@@ -80,7 +82,8 @@ class CaseRow(Value):
     launches: str
     """What the candidate launches, as one line; empty in old transcripts."""
     bottleneck: str
-    """What limits the candidate on this case, according to its profile; empty: the case has no profile."""
+    """What limits the candidate on this case, according to its profile; empty: the case has no
+    profile."""
     metrics: tuple[NamedValue, ...]
     """Metrics from the case's profile, named as by Nsight Compute or the counter; the parts of
     the time are `time_...`."""
