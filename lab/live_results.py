@@ -64,7 +64,7 @@ OPENING = (
     "[judge.md](judge.md) explains the terms.",
 )
 EACH = (
-    "A run has the name of its transcript in transcripts/recorded.tar.xz, without .jsonl. Tokens",
+    "Each run is named after its transcript in transcripts/recorded.tar.xz, without .jsonl. Tokens",
     "are estimated at four characters each, including prompts. Ratios by round are those of the",
     "best candidate so far, before its confirmation. Intervals of estimates are 90 % prediction",
     "intervals; intervals of measurements are 95 % confidence intervals.",

@@ -77,7 +77,7 @@ Speedup of each task's fastest winner over the fastest kernel that SGLang 0.5.23
 0.7.2 launches today for each case, among those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
 corrected. *Side by side*: winner and rival timed in one run; *two runs*: each timed against our
-baseline; *both*: some rivals in one way, some in the other, with the lower ratio for each case. In
+baseline; *both*: some rivals in one way, some in the other; each case uses the lower ratio. In
 two runs, topk_softmax and small calls of moe_align_block_size were compared with a library that
 SGLang no longer calls for them."""
 

@@ -20,7 +20,7 @@ class RunColumns(Value):
     for."""
     device_kind: DeviceKind
     spec: str
-    """Key of the GPU's constants: "h200"."""
+    """Key of the GPU's constants, such as "h200"."""
     strategy: str
     models: str
     """Model backend, as `--models` names it."""
@@ -85,8 +85,8 @@ class CaseRow(Value):
     """What limits the candidate on this case, according to its profile; empty: the case has no
     profile."""
     metrics: tuple[NamedValue, ...]
-    """Metrics from the case's profile, named as by Nsight Compute or the counter; the parts of
-    the time are `time_...`."""
+    """Metrics from the case's profile, named as in Nsight Compute, or after the counter; the parts
+    of the time are `time_...`."""
 
 
 class EvaluationRow(RunColumns):
@@ -103,7 +103,7 @@ class EvaluationRow(RunColumns):
     candidate: str
     """First 12 hex digits of the source's sha256."""
     changed_from: str
-    """The candidate that this source changes; for the first ones, the baseline's name."""
+    """The candidate that this source changes; for the first candidates, the baseline's name."""
     parent: str
     """The candidate that the plan changes."""
     source: str
@@ -118,7 +118,7 @@ class EvaluationRow(RunColumns):
     unsaid."""
     plan_risk: str
     predicted_ratio: float | None
-    """Speedup over the parent that the plan predicts; None: there is no plan."""
+    """Speedup over the parent, as predicted by the plan; None: there is no plan."""
     outcome: str
     """refused, build_failed, unsupported, wrong, unsafe, crashed, timed_out, implausible,
     correct or timed."""
@@ -148,9 +148,9 @@ class EvaluationRow(RunColumns):
     bottleneck: str
     """What limits the candidate on the case with the largest weight; empty: not timed."""
     checked_cases: int | None
-    """Cases that the candidate was checked on; None: not checked to the end."""
+    """Cases that the candidate was checked on; None: the check did not finish."""
     hidden_cases: int | None
-    """Checked cases that were drawn from the valid domain; None: not checked to the end."""
+    """Checked cases that were drawn from the valid domain; None: the check did not finish."""
     worst_error: float | None
     """Largest error as a share of the tolerance."""
     error_ratio: float | None
@@ -159,9 +159,9 @@ class EvaluationRow(RunColumns):
     """Whether repeated calls gave the same bits; None: no call was repeated, or the check did
     not finish."""
     registers: int | None
-    """Registers per thread in the kernel that needs most; None: not built."""
+    """Registers per thread in the kernel that needs the most; None: not built."""
     spill_bytes: int | None
-    """Spill stores plus spill loads, in bytes, in the kernel that has most; None: not built."""
+    """Spill stores plus spill loads, in bytes, in the kernel that has the most; None: not built."""
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
     """Metrics from the profile of the case with the largest weight."""
@@ -197,9 +197,9 @@ class RoundRow(RunColumns):
     parent: str
     """Candidate that the plan changes; empty for the baseline."""
     predicted_ratio: float
-    """Speedup over the parent that the plan predicts."""
+    """Speedup over the parent, as predicted by the plan."""
     actual_ratio: float | None
-    """Speedup of the round's best correct kernel over the parent; None: there is none."""
+    """Speedup of the round's best correct kernel over the parent; None: there is no such kernel."""
     metric_before: float | None
     """The plan's metric in the parent's profile; None: not known."""
     metric_after: float | None
@@ -213,7 +213,7 @@ class RoundRow(RunColumns):
     accepted: bool
     """Whether a kernel of the round is faster than the baseline."""
     best_candidate: str
-    """Best of the search at the end of the round; empty: none."""
+    """Best candidate of the search at the end of the round; empty: none."""
     best_ratio: float | None
     best_low: float | None
     best_high: float | None
@@ -222,7 +222,7 @@ class RoundRow(RunColumns):
     tokens: int
     usd: float | None
     seconds: float
-    """Seconds from the round's plan to the next one, or to the end."""
+    """Seconds from the round's plan to the next plan, or to the end of the run."""
 
 
 class TurnRow(RunColumns):
