@@ -73,8 +73,8 @@ launches a Triton kernel for up to 32 tokens, and so is silu_and_mul, for which 
 compiled at run time."""
 
 SUMMARY = """\
-The fastest winner of each task over the fastest kernel that SGLang 0.5.23 or FlashInfer 0.7.2
-launches today for each case, among those that we can run. [Over today's
+Speedup of each task's fastest winner over the fastest kernel that SGLang 0.5.23 or FlashInfer
+0.7.2 launches today for each case, among those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
 corrected. *Side by side*: winner and rival timed in one run; *two runs*: each timed against our
 baseline; *both*: some rivals in one way, some in the other; each case uses the lower ratio. In

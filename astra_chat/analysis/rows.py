@@ -82,7 +82,8 @@ class CaseRow(Value):
     launches: str
     """What the candidate launches, as one line; empty in old transcripts."""
     bottleneck: str
-    """What limits the candidate on this case, by the case's profile; empty: it has none."""
+    """What limits the candidate on this case, according to its profile; empty: the case has no
+    profile."""
     metrics: tuple[NamedValue, ...]
     """Metrics from the case's profile, named as in Nsight Compute, or after the counter; the parts
     of the time are `time_...`."""
@@ -96,7 +97,7 @@ class EvaluationRow(RunColumns):
     round: int
     """0 for the baseline."""
     attempt: int
-    """Which kernel of the round, from 1; 0 for the baseline."""
+    """Number of the kernel within the round, from 1; 0 for the baseline."""
     role: str
     """Who wrote the kernel; empty for the baseline."""
     candidate: str
@@ -124,11 +125,11 @@ class EvaluationRow(RunColumns):
     verdict: str
     """accepted, tie or slower for a timed candidate; otherwise the outcome."""
     reason: str
-    """The judge's sentence."""
+    """The judge's one-sentence summary."""
     basis: Basis | None
     """measured or estimated; None: not timed."""
     confirms: bool
-    """Whether it confirms a winner with new seeds."""
+    """Whether the evaluation confirms a winner with new seeds."""
     confirmed: bool
     """Whether the candidate was accepted on new seeds in this run."""
     best: bool
@@ -247,11 +248,11 @@ class TurnRow(RunColumns):
         "evaluation",
     ]
     words: str
-    """What was said; for the judge, its sentence."""
+    """What was said; for the judge, its one-sentence summary."""
     candidate: str
     """The candidate that the turn is about; empty: none."""
     chosen_by: str
-    """rule or model; empty for the first turn and for the human's."""
+    """What chose the speaker: rule or model; empty for the first turn and for a human's turns."""
     prompt_tokens: int
     completion_tokens: int
     usd: float | None
