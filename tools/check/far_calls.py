@@ -59,14 +59,14 @@ WIDE = 9 * 2**29
 """Elements to the last of three rows: the second lies beyond FAR, the last beyond what 32 bits
 without a sign hold."""
 WIDEST_BYTES = 9 * 2**32
-"""The same in units of 8 bytes: the last of three rows lies beyond FAR units of 16 bytes, too."""
+"""Bytes to it in units of 8: the last of three rows lies beyond FAR units of 16 bytes, too."""
 DIFFERENT = 0.05
 """Share of an argument's largest magnitude by which a result differs that was made from another
 row; roundings are smaller, or one code of an 8-bit float."""
 MOST_BYTES = 14 * 2**30
 """Most bytes of a call's arguments; hardly any of it is memory."""
 MOST_WIDEST_BYTES = 2 * WIDEST_BYTES
-"""The same of calls whose rows lie WIDEST_BYTES apart."""
+"""Most bytes of a call whose rows lie WIDEST_BYTES apart."""
 ADDRESSES_BYTES = 8 * MOST_WIDEST_BYTES
 """Most bytes of addresses of the process: what checks for races notes of each element has addresses
 too."""
