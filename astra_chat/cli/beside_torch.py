@@ -61,7 +61,7 @@ def beside_torch(
     KERNEL is checked first. Each baseline and KERNEL are timed by turns on the same buffers in one
     process; a baseline that cannot be timed is listed with the reason. This needs a GPU.
     """
-    from astra_chat.cli.evaluation_output import show_evaluation
+    from astra_chat.cli.judge import show_evaluation
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
