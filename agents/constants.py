@@ -21,13 +21,13 @@ PROMPT = (
 """What the coder is told where a run tunes."""
 TRITON_PROMPT = (
     "In a Triton file, mark an integer of the launcher or a `tl.constexpr(...)`, as in"
-    " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each point is"
-    " compiled again: mark few."
+    " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each"
+    " combination of values is compiled separately, so mark few constants."
 )
 PLAN_PROMPT = (
     "The coder may mark constants, such as threads per block, with other values to try. The "
     "executor tries all combinations (or, if there are more than {points}, a sample that includes "
-    "the values as written) and keeps the best. Say which constants to leave open."
+    "the values as written) and keeps the best. In your plan, say which constants to leave open."
 )
 """What the planner is told there."""
 
