@@ -154,7 +154,7 @@ def test_the_tester_is_told_which_of_its_cases_were_kept(context: ChatContext) -
 
 def test_cases_of_one_kind_stand_on_one_line(context: ChatContext) -> None:
     text = turn_prompt("tester", context, state_of(baseline_turns()))
-    assert "must pass, rows x d\n- float32: 3x20\n- float32 special: 1x4\n" in text
+    assert "must pass, given as rows x d\n- float32: 3x20\n- float32 special: 1x4\n" in text
 
 
 def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:

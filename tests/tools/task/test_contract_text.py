@@ -53,7 +53,10 @@ def test_a_shipped_task_reads_as_before() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ("no_nan", "special values infinities and the dtype's largest number, no NaN"),
+        (
+            "no_nan",
+            "values up to 10000, plus infinities and the dtype's largest number as special values, but no NaN",
+        ),
         ("minus_inf", "values up to 10000, plus negative infinity, but no NaN"),
         ("finite", "values up to 10000, no NaN or infinity"),
     ],
