@@ -149,7 +149,10 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
             "uninitialized reads of local memory that do not reach a result",
         ]
     else:
-        sentences.append("a race that did not occur: it may need different timing or another GPU")
+        sentences.append(
+            "a race that did not occur in these runs: it may appear only with different timing"
+            " or on another GPU"
+        )
         if not any(step.name == "sanitize" for step in evaluation.steps):
             sentences.append(
                 "out-of-bounds reads without effect: the sanitizers did not run (they run only on"
@@ -183,7 +186,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"drawn at random after the build: {counted(len(record.hidden), 'case')},"
         f" {_hidden(record)}",
         "before each call, outputs were filled with NaNs or, in every third call, with ordinary"
-        " numbers, so that unwritten elements show",
+        " numbers, so that unwritten elements become visible",
         f"{record.read_bytes:,} bytes of read-only arguments compared with their contents before"
         " the call",
         _outside(evaluation, record),
@@ -313,8 +316,8 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         f"the rms error came closest to its limit on {error.case.label},"
         f" '{error.argument}': {error.candidate_ulps:.3g} ulp; the baseline has"
         f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
-        "no more 16-bit results differ from the nearest value than float32 arithmetic with a"
-        " single rounding would cause",
+        "the number of 16-bit results that differ from the nearest value is no larger than"
+        " float32 arithmetic with a single rounding would cause",
     ]
 
 

@@ -57,7 +57,7 @@ def _of_columns(columns: Array) -> str:
     for modulus in MODULI:
         left = set((columns % modulus).tolist())
         if len(left) == 1 and len(columns) * math.log2(modulus) >= BITS:
-            return f"all of them are in columns that are {left.pop()} modulo {modulus}"
+            return f"all of them are in columns whose index is {left.pop()} modulo {modulus}"
     return ""
 
 
