@@ -76,7 +76,7 @@ def test_a_measured_run_is_told_of_what_a_gpu_says() -> None:
     for name in (*TIME_PARTS.values(), REACHABLE, LEFT, WAVES, OCCUPANCY_LIMIT, *COUNTED):
         assert name in told
     assert f"takes {spec('h200').block_dispatch_ns:.1f} ns per block" in told
-    assert f"each takes about {LOAD_ROUND_US} us from DRAM" in told
+    assert f"each round takes about {LOAD_ROUND_US} us from DRAM" in told
 
 
 def test_what_the_tables_show_is_defined() -> None:

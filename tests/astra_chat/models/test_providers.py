@@ -167,7 +167,7 @@ def test_no_key_goes_to_another_providers_address() -> None:
     mixed = "anthropic:a,coder=google:b"
     assert parse(mixed)["coder"].kind == "google"
     assert parse(f"{mixed},coder.base_url=http://h/v1")["coder"].options
-    with pytest.raises(BadInput, match="would send each key to it"):
+    with pytest.raises(BadInput, match="would get the keys of all of them"):
         parse(f"{mixed},base_url=http://h/v1")
 
 

@@ -41,6 +41,6 @@ def test_the_order_of_the_results_does_not_matter() -> None:
 def test_columns_in_common_are_said() -> None:
     odd = FLAT % 2 == 1
     found = error_pattern(EXPECTED[odd] * 1.003, EXPECTED[odd], FLAT[odd], WIDTH)
-    assert "all of them are in columns that are 1 modulo 2" in found
+    assert "all of them are in columns whose index is 1 modulo 2" in found
     few = np.flatnonzero(odd)[:8]
     assert "modulo" not in error_pattern(EXPECTED[few] * 2, EXPECTED[few], FLAT[few], WIDTH)
