@@ -15,8 +15,9 @@ MARK = "tune:"
 PROMPT = (
     "You may leave constants open: after `constexpr int kThreads = 256;` or `#define ROWS 4`, write"
     " `// tune: 64 128 512` with other integers to try, and put relations on lines of their own, as"
-    " in `// require: kThreads * ROWS <= 1024`. Every choice must be correct; the executor tries"
-    " them and keeps the best. The values that you write are the starting point."
+    " in `// require: kThreads * ROWS <= 1024`. Every combination must be correct; the executor"
+    " tries the combinations and keeps the best. The values that you write are the starting"
+    " point."
 )
 """What the coder is told where a run tunes."""
 TRITON_PROMPT = (
@@ -44,8 +45,8 @@ def without_effect(state: RunState) -> str:
     return (
         "Values already tried, none of which was faster by more than the resolution: "
         f"{'; '.join(dict.fromkeys(lines))}."
-        " Mark such a constant again only if the work that depends on it has changed: each point"
-        " takes as long as a check."
+        " Mark such a constant again only if the work that depends on it has changed: each"
+        " combination of values takes as long as a check."
     )
 
 

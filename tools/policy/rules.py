@@ -173,7 +173,7 @@ RULES = (
     ),
     Rule(
         "try_wait_for try_wait_until try_acquire_for try_acquire_until",
-        "it reads the time: wait without a time limit",
+        "it reads the clock: use a wait without a time limit",
     ),
     Rule(
         "get_grid_workspace load_env_reg*",

@@ -16,11 +16,11 @@ FLAT = np.arange(96)
 @pytest.mark.parametrize(
     ("got", "said"),
     [
-        (EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32), "off by one factor, such as 1.143"),
+        (EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32), "off by a single factor, such as 1.143"),
         ((EXPECTED * 8 / 7).astype(np.float16).astype(np.float64), "by one factor, such as 1.14"),
         (EXPECTED * (1 + np.abs(EXPECTED)), "all of them are too large"),
         (EXPECTED * (1 - np.abs(EXPECTED) / 2), "all of them are too small"),
-        (-EXPECTED, "off by one factor, such as -1"),
+        (-EXPECTED, "off by a single factor, such as -1"),
         (EXPECTED + np.tile([0.5, 0.5, -0.5, -0.5], 24), ""),
         (np.where(np.arange(96) < 90, np.nan, EXPECTED * 2), ""),
     ],
