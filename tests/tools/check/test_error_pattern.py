@@ -17,7 +17,10 @@ FLAT = np.arange(96)
     ("got", "said"),
     [
         (EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32), "off by a single factor, such as 1.143"),
-        ((EXPECTED * 8 / 7).astype(np.float16).astype(np.float64), "by one factor, such as 1.14"),
+        (
+            (EXPECTED * 8 / 7).astype(np.float16).astype(np.float64),
+            ("by a single factor, such as 1.14"),
+        ),
         (EXPECTED * (1 + np.abs(EXPECTED)), "all of them are too large"),
         (EXPECTED * (1 - np.abs(EXPECTED) / 2), "all of them are too small"),
         (-EXPECTED, "off by a single factor, such as -1"),
