@@ -117,7 +117,7 @@ class CallFit:
             if not scalar.varies:
                 raise ValueError(
                     f"'{scalar.name}' is {value:g}, but the contract allows only"
-                    f" {scalar.value:g}: add others = [{value:g}]"
+                    f" {scalar.value:g}: add others = [{value:g}] to allow it"
                 )
             found[scalar.name] = float(value)
         return found

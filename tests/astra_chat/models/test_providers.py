@@ -199,7 +199,7 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
     ("ollama", ollama(404, 'model "x" not found, try pulling it first', "not_found_error"),
      BadInput, "fetch it with: ollama pull qwen3-coder:30b", 1),
     ("vllm", vllm(404, "The model `x` does not exist.", "NotFoundError"), BadInput,
-     "The model `x` does not exist.; it serves the model", 1),
+     "The model `x` does not exist.; use the name of the model", 1),
     # a prompt that is too long
     ("anthropic", anthropic(400, "invalid_request_error", "prompt is too long: 9 tokens > 8"),
      BadInput, "does not fit in the model's context (HTTP 400): prompt is too long", 1),
