@@ -42,8 +42,8 @@ def test_words_become_values(task_folder: Path) -> None:
     ("changes", "said"),
     [
         ({"rounds": 0}, "--rounds 0"),
-        ({"tier": "today"}, "--baseline today: it has to be sglang or paper"),
-        ({"cases": "all"}, "--cases all: it has to be demo or bench"),
+        ({"tier": "today"}, "--baseline today: it must be sglang or paper"),
+        ({"cases": "all"}, "--cases all: it must be demo or bench"),
         ({"strategy": "beam:99"}, "--strategy beam:99: 1 to 16 parents"),
         ({"budget": "tokens=x"}, "--budget: tokens"),
         ({"models": "a\nb"}, "--models a b"),
