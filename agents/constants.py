@@ -15,19 +15,20 @@ MARK = "tune:"
 PROMPT = (
     "You may leave constants open: after `constexpr int kThreads = 256;` or `#define ROWS 4`, write"
     " `// tune: 64 128 512` with other integers to try, and put relations on lines of their own, as"
-    " in `// require: kThreads * ROWS <= 1024`. Every choice must be correct; the executor tries"
-    " them and keeps the best. The values that you write are the starting point."
+    " in `// require: kThreads * ROWS <= 1024`. Every combination must be correct; the executor"
+    " tries the combinations and keeps the best. The values that you write are the starting"
+    " point."
 )
 """What the coder is told where a run tunes."""
 TRITON_PROMPT = (
     "In a Triton file, mark an integer of the launcher or a `tl.constexpr(...)`, as in"
-    " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each point is"
-    " compiled again: mark few."
+    " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each"
+    " combination of values is compiled separately, so mark few constants."
 )
 PLAN_PROMPT = (
     "The coder may mark constants, such as threads per block, with other values to try. The "
     "executor tries all combinations (or, if there are more than {points}, a sample that includes "
-    "the values as written) and keeps the best. Say which constants to leave open."
+    "the values as written) and keeps the best. In your plan, say which constants to leave open."
 )
 """What the planner is told there."""
 
@@ -44,8 +45,8 @@ def without_effect(state: RunState) -> str:
     return (
         "Values already tried, none of which was faster by more than the resolution: "
         f"{'; '.join(dict.fromkeys(lines))}."
-        " Mark such a constant again only if the work that depends on it has changed: each point"
-        " takes as long as a check."
+        " Mark such a constant again only if the work that depends on it has changed: each"
+        " combination of values takes as long as a check."
     )
 
 

@@ -34,7 +34,9 @@ def _span(edit: Edit, source: str) -> tuple[int, int, str]:
     found = spans(edit.find, source)
     if len(found) != 1:
         hint = (
-            "give a longer part of the text" if found else "copy it exactly, including whitespace"
+            "give a longer excerpt, which occurs only once"
+            if found
+            else "copy it exactly, including whitespace"
         )
         raise ValueError(
             f"the text to find, {_shown(edit.find)}, must occur once in the source to change, but "

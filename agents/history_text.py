@@ -93,5 +93,6 @@ def _small_gain(plan: Plan, basis: Basis | None) -> str:
         return ""
     return (
         f"\nIts predicted {predicted_text(plan.predicted_ratio)} is within the resolution of"
-        f" estimates ({ESTIMATES - 1:.0%}): even if it is correct, the result will be a tie."
+        f" estimates ({ESTIMATES - 1:.0%}): even if the prediction is correct, the result will be"
+        " a tie."
     )

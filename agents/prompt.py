@@ -133,7 +133,7 @@ def _tests(context: ChatContext, state: RunState) -> Section | None:
     lines += [
         f"drawn later; an earlier candidate failed on it: {c.label}" for c in state.failed_cases
     ]
-    return Section(f"Cases that every candidate must pass, {dims}", bullets(lines), 3)
+    return Section(f"Cases that every candidate must pass, given as {dims}", bullets(lines), 3)
 
 
 def _by_kind(cases: Sequence[Case]) -> list[str]:
@@ -154,7 +154,7 @@ def _score(context: ChatContext, state: RunState) -> Section | None:
     if scores.own:
         lines.append(f"already detected by the task's own cases: {'; '.join(scores.own)}")
     return Section(
-        "Score of your last cases, by seeded bugs", f"{scores.summary()}\n{bullets(lines)}"
+        "Seeded bugs that your last cases detected", f"{scores.summary()}\n{bullets(lines)}"
     )
 
 

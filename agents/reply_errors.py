@@ -90,10 +90,10 @@ def unfenced(source: str) -> str:
 def unusable_language(source: str, task: Task, languages: Sequence[Language]) -> str | None:
     """Why a source cannot be a kernel in one of these languages; None if it can. What a Triton file
     may hold is the guard's question: here it has to be Python, with a launcher."""
-    written, wanted = language_of(source), f"this run takes kernels in {named(languages)}"
+    written, wanted = language_of(source), named(languages)
     if written not in languages:
-        how = " with `import triton`" if written == "cuda" else ""
-        return f"the source is not in {named(languages)}: {wanted} only{how}"
+        how = ", with `import triton`" if written == "cuda" else ""
+        return f"the source is not in {wanted}: this run takes only kernels in {wanted}{how}"
     if written == "cuda" and "triton" in languages and _PYTHON.search(source):
         return "the source is Python without `import triton` at the beginning of a line"
     if written == "cuda":

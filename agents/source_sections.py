@@ -16,10 +16,9 @@ from astra_chat.tools.text import report
 from astra_chat.tools.types import Refused, Timed
 
 CONFIRMED = (
-    "How the search evaluated it: {before}\nWhy its confirmation, on newly drawn cases, rejected "
-    "it:"
-    " {now}\n"
-    "It is the fastest of the run: keep what makes it fast, and {fix}"
+    "How the search evaluated this candidate: {before}\nWhy the confirmation, on newly drawn cases,"
+    " rejected it: {now}\n"
+    "The candidate is the fastest of the run: keep what makes it fast, and {fix}"
 )
 """What the fixer is told of a winner that was refused."""
 FIX_CASE = "fix the error that the case shows."

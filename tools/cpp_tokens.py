@@ -69,7 +69,7 @@ _FORBIDDEN_TEXT = (
     (re.compile("\0"), "a NUL character"),
     (
         re.compile("^\ufeff"),
-        "a byte-order mark, which a compiler drops, so that the line reads differently",
+        "a byte-order mark: a compiler drops it, and then reads a different line",
     ),
     (re.compile("[\ud800-\udfff]"), "half of a UTF-16 surrogate pair"),
     (

@@ -139,17 +139,20 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         tried = record.cases
         sentences.append(
             f"a fault at extents that were not tried: {tried:,} cases were run, but"
-            f" {_domain(task):,} shapes are valid, each with any contents"
+            f" {_domain(task):,} shapes are valid, each with arbitrary contents"
         )
     if evaluation.device.kind == "virtual":
         sentences += [
             "faults that occur only on real hardware: blocks ran one after the other in a fixed"
-            " order, so a wrong memory order between blocks that use fences and atomics is not"
-            " found",
+            " order, so an incorrect memory order between blocks that use fences and atomics"
+            " goes unnoticed",
             "uninitialized reads of local memory that do not reach a result",
         ]
     else:
-        sentences.append("a race that did not occur: it may need different timing or another GPU")
+        sentences.append(
+            "a race that did not occur in these runs: it may appear only with different timing"
+            " or on another GPU"
+        )
         if not any(step.name == "sanitize" for step in evaluation.steps):
             sentences.append(
                 "out-of-bounds reads without effect: the sanitizers did not run (they run only on"
@@ -175,15 +178,14 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"{counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
         f" {counted(record.elements, 'element')} compared one by one, NaN and infinity first;"
         " shapes and dtypes come from the buffers",
-        f"known before the build: {counted(len(record.visible), 'case')}, the tester's, and the"
-        " task's"
-        f" with numbers that the judge drew (seed {_seed(record)})",
+        f"known before the build: {counted(len(record.visible), 'case')}, from the tester, and"
+        f" from the task with numbers that the judge drew (seed {_seed(record)})",
         f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')},"
-        " for all candidates of this judge",
+        " used for all candidates of this judge",
         f"drawn at random after the build: {counted(len(record.hidden), 'case')},"
         f" {_hidden(record)}",
         "before each call, outputs were filled with NaNs or, in every third call, with ordinary"
-        " numbers, so that unwritten elements show",
+        " numbers, so that unwritten elements become visible",
         f"{record.read_bytes:,} bytes of read-only arguments compared with their contents before"
         " the call",
         _outside(evaluation, record),
@@ -313,8 +315,8 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         f"the rms error came closest to its limit on {error.case.label},"
         f" '{error.argument}': {error.candidate_ulps:.3g} ulp; the baseline has"
         f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
-        "no more 16-bit results differ from the nearest value than float32 arithmetic with a"
-        " single rounding would cause",
+        "the number of 16-bit results that differ from the nearest value is no larger than"
+        " float32 arithmetic with a single rounding would cause",
     ]
 
 

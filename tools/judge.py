@@ -288,7 +288,10 @@ def unhurried(
             " baseline's own check timed out, too: this machine is overloaded; judge"
             " the kernel again when it is less busy"
         )
-    return _noted(second, f"judged again: '{late.step}' exceeded {late.limit_s:.0f} s before")
+    return _noted(
+        second,
+        f"judged again, because '{late.step}' exceeded {late.limit_s:.0f} s the first time",
+    )
 
 
 def _noted(found: Evaluation, words: str) -> Evaluation:

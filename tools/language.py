@@ -51,7 +51,7 @@ def _read(value: object) -> object:
     known: tuple[str, ...] = get_args(Language)
     given = [word.strip() for word in value.split(",")]
     if unknown := [word for word in given if word not in known]:
-        raise ValueError(f"'{unknown[0]}' is no language: use cuda, triton or cuda,triton")
+        raise ValueError(f"'{unknown[0]}' is not a language: use cuda, triton or cuda,triton")
     return tuple(word for word in known if word in given)
 
 

@@ -106,7 +106,7 @@ class TaskReport:
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]
             wrong = [t for t in own if not t.right]
             caught, right = sum(not t.passed for t in wrong), len(own) - len(wrong)
-            note = f" (on {right} more it is the correct result)" if right else ""
+            note = f" (on {right} more, this output is the correct result)" if right else ""
             cases = counted(len(wrong), "case")
             lines.append(f"{argument}: {output}: fails on {caught} of {cases}{note}")
         lines += [f"  not distinguished from real work: {text}" for text in self.undetected]

@@ -176,8 +176,8 @@ def markdown(index: Index) -> str:
 
 
 ARMS_NOTE = (
-    "Variants are compared at the smallest number of evaluations in their group, by their"
-    " unconfirmed best."
+    "Variants are compared by their best unconfirmed results, at the smallest number of"
+    " evaluations in their group."
 )
 
 
@@ -208,4 +208,8 @@ def totals_text(index: Index) -> str:
 
 def _busy(totals: Totals, name: str) -> str:
     busy = totals.gpu_busy.get(name)
-    return ", utilization unknown" if busy is None else f", busy {busy:.0%} of that by NVML"
+    return (
+        ", utilization unknown"
+        if busy is None
+        else f", busy {busy:.0%} of that time according to NVML"
+    )

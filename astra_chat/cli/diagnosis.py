@@ -35,7 +35,7 @@ TRIAL_TIMEOUT_S = 120
 Serves = Literal["virtual", "cuda", "more", "models"]
 WORDS: dict[Serves, str] = {
     "virtual": "Required",
-    "cuda": "Required to run and time on a real GPU",
+    "cuda": "Required to run and time kernels on a real GPU",
     "more": "Optional",
     "models": "Models",
 }

@@ -28,7 +28,7 @@ SarifOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="For CI: is a changed kernel wrong, or slower than before?")(gate)
+    app.command(short_help="For CI: report whether a changed kernel is wrong or slower.")(gate)
 
 
 @options(JudgeOptions, "device gpu cases trust engine seed junit sarif as_json")

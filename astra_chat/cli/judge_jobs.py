@@ -79,7 +79,7 @@ def work(
     from astra_vgpu.ground.errors import BadInput
 
     if as_json and not once:
-        raise BadInput("--json requires --once: without it the command never ends")
+        raise BadInput("--json requires --once: without --once, the command never ends")
     chosen, lines = pick_device(device), list[str]()
     if beside:
         # A shell lets what it starts in the background ignore this signal.
@@ -176,7 +176,7 @@ def answer(
         results.write(found)
 
 
-@app.command(short_help="Put open jobs and new results into one file.")
+@app.command(short_help="Pack open jobs and new results into one file.")
 def pack(
     folders: RunsArgument,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],

@@ -84,7 +84,9 @@ def tune(
 
     space = read_space(text_of(kernel), dict(map(_values, param or [])))
     if by_shape and is_triton(space.source):
-        raise BadInput("--by-shape takes CUDA only: in Triton, write the choice into the launcher")
+        raise BadInput(
+            "--by-shape supports CUDA kernels only: in Triton, write the choice into the launcher"
+        )
     constants = counted(len(space.parameters), "constant")
     note(f"{constants}, {counted(space.combinations, 'combination')}")
     with work_progress() as told, open_judge(task, on_progress=told, **judging) as judge:

@@ -91,7 +91,7 @@ def _mismatch(result: Result, job: Job) -> str:
     if result.job != job.sha256:
         return "it belongs to another job"
     if judges != {job.judge_sha256}:
-        return "another version of the judge made it"
+        return "it was made by another version of the judge"
     if found.candidate != job.source[:12]:
         return f"it is for candidate {one_line(found.candidate)[:40]}"
     if isinstance(found, Tuning) != (job.tune is not None):

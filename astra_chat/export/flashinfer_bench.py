@@ -125,7 +125,7 @@ def require_sayable(task: Task) -> None:
             if arg.access == "workspace"
             else "may be absent"
             if arg.optional
-            else "contains indices, because its inputs are random"
+            else "contains indices: all inputs of that format are random"
             if arg.index is not None
             else ""
         )

@@ -113,7 +113,7 @@ def open_mailbox(folder: Path) -> Path:
             return folder
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"mailbox {folder}: {why}: choose a folder that is writable") from None
+        raise BadInput(f"mailbox {folder}: {why}: choose a writable folder") from None
 
 
 def now() -> str:

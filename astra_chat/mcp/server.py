@@ -42,10 +42,13 @@ MAX_WAIT_S = 600.0
 P = ParamSpec("P")
 T = TypeVar("T")
 Wait = Annotated[
-    float, Field(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end before returning.")
+    float,
+    Field(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the result before returning."),
 ]
 Box = Annotated[str, Field(description="The folder of --models mailbox:DIR.")]
-TaskName = Annotated[str, Field(description="A shipped task's name, or a path of a task folder.")]
+TaskName = Annotated[
+    str, Field(description="The name of a shipped task, or the path of a task folder.")
+]
 
 
 class TaskRow(Value):

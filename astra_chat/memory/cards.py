@@ -109,7 +109,7 @@ def _card(
 def _over(speed: Speed, parent: Evaluation | None) -> tuple[float, float, float]:
     """Speed over the parent, with the interval that both leave, in quadrature."""
     before = parent.outcome if parent is not None else None
-    assert isinstance(before, Timed), "a parent with a profile has been timed"
+    assert isinstance(before, Timed), "a parent that has a profile was timed"
     low, high = mean_interval(before.cases)
     below = math.hypot(math.log(speed.ratio / speed.low), math.log(before.ratio / low))
     above = math.hypot(math.log(speed.high / speed.ratio), math.log(high / before.ratio))

@@ -27,9 +27,9 @@ def _scripted(
     name: str, roles: Mapping[Role, ModelSpec], task: Task, languages: Sequence[Language]
 ) -> Models:
     if any(spec.argument for spec in roles.values()):
-        raise BadInput("'scripted' takes no argument: it reads the task's script/")
+        raise BadInput("'scripted' takes no argument: it reads the script/ folder of the task")
     if len(roles) == len(ROLES) and any(spec.options for spec in roles.values()):
-        raise BadInput("'scripted' takes no options: it reads the task's script/")
+        raise BadInput("'scripted' takes no options: it reads the script/ folder of the task")
     return ScriptedModels(load_script(task, languages))
 
 
@@ -45,7 +45,7 @@ def _transcript(
         return TranscriptModels(Path(file))
     own = own_transcript(task)
     if own is None:
-        raise BadInput(f"--models: {task.folder} has no {TRANSCRIPT}: give one: transcript:FILE")
+        raise BadInput(f"--models: {task.folder} has no {TRANSCRIPT}: give one as transcript:FILE")
     return TranscriptModels(own, "transcript")
 
 
@@ -131,7 +131,7 @@ def open_models(
     mode, _, rest = spec.partition(":")
     if mode == "replay":
         if base_url is not None:
-            raise BadInput("--base-url has no effect: replay: does not call a server")
+            raise BadInput("--base-url has no effect, because replay: calls no server")
         recording = Recording(_file(rest, spec), "replay")
         assert recording.head is not None
         played = RecordedModels(recording.head, task, languages)
@@ -163,10 +163,10 @@ def _parts(spec: str, task: Task, languages: Sequence[Language]) -> dict[Role, M
         if one.kind not in KINDS:
             there = [*KINDS, "record", "auto", "replay"]
             near = nearest(one.kind, there)
-            mean = f"did you mean {near}? A" if near else f"backends are {', '.join(there)}; a"
+            mean = f"did you mean {near}?" if near else f"backends are {', '.join(there)}."
             raise BadInput(
-                f"--models: no backend '{one}': {mean} model of any other server that speaks"
-                " OpenAI's protocol is openai:MODEL,base_url=URL"
+                f"--models: no backend '{one}': {mean} For any other server that speaks OpenAI's"
+                " protocol, use openai:MODEL,base_url=URL"
             )
     parts: dict[Role, Models] = {}
     for kind, make in KINDS.items():

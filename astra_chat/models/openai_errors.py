@@ -72,7 +72,9 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
             f"nothing listens at {options.base_url}: start the server, or correct base_url"
         )
     if isinstance(error, openai.APIConnectionError):
-        return MissingDependency(f"cannot reach {options.base_url}, {_times(options)}: is it up?")
+        return MissingDependency(
+            f"cannot reach {options.base_url}, {_times(options)}: is the server up?"
+        )
     found = read_error(error)
     if found is not None:
         return _explained(found, at, options, scrubbed(found.message, key))

@@ -195,6 +195,6 @@ def key_of(options: OpenAIOptions) -> SecretStr:
     if at_home or options.key_env != options.of.key_env:
         raise MissingDependency(
             f"no key for {options.base_url}: set {options.key_env} in the environment,"
-            " or give another variable with key_env=NAME"
+            " or name another variable with key_env=NAME"
         )
     return SecretStr(NO_KEY)

@@ -90,8 +90,10 @@ PROVIDERS: Mapping[str, Provider] = {
         example="Qwen/Qwen3-Coder-30B-A3B-Instruct",
         key_needed=False,
         ignored=("service_tier",),
-        unknown_model="it serves the model that `vllm serve` was started with, or its"
-        " --served-model-name",
+        unknown_model=(
+            "use the name of the model that `vllm serve` was started with, or its"
+            " --served-model-name"
+        ),
         longer_context="start the server with a larger --max-model-len",
     ),
 }

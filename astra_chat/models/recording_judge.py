@@ -101,7 +101,7 @@ class RecordedJudge:
                 problem = error.errors()[0]
                 field = ".".join(str(part) for part in problem["loc"])
                 raise BadInput(f"{self._recording.path}: {field}: {problem['msg']}") from None
-        assert self._real is not None, "a recording in mode replay raises for a missing answer"
+        assert self._real is not None, "in replay mode, a missing answer raises an error"
         result = ask(self._real)
         self._recording.keep(place, result.model_dump(mode="json"))
         return result

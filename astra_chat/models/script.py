@@ -137,7 +137,9 @@ class ScriptFile(Value):
             )
         edited = [kernel.name for kernel in self.kernels() if kernel.edits]
         if twice := {name for name in edited if edited.count(name) > 1}:
-            raise ValueError(f"edits '{min(twice)}' twice: give one of the results as a file")
+            raise ValueError(
+                f"edits '{min(twice)}' twice: give one of the two results as a whole file"
+            )
         return self
 
     def kernels(self) -> list[ScriptedKernel]:

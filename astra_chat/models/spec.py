@@ -53,7 +53,7 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
     first, *rest = spec.split(",")
     if "=" in first.partition(":")[0]:
         raise BadInput(
-            f"--models: give the model of all roles first, before '{first}': for example {EXAMPLE}"
+            f"--models: give the model for all roles first, before '{first}': for example {EXAMPLE}"
         )
     models: dict[Role, str] = dict.fromkeys(ROLES, first)
     shared: dict[str, str] = {}
@@ -77,8 +77,8 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
     providers = {spec.kind for spec in specs.values() if spec.kind in LIVE}
     if "base_url" in shared and len(providers) > 1:
         raise BadInput(
-            "--models: one address for models of different providers would send each key to it:"
-            " put a role before it, as in coder.base_url=URL"
+            "--models: a base_url shared by several providers would get the keys of all of them:"
+            " set it for one role, as in coder.base_url=URL"
         )
     return specs
 

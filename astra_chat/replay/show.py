@@ -105,7 +105,10 @@ def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> Non
     for prompt in found:
         title = f"turn {prompt.turn}, {prompt.role}"
         parts = [("system", prompt.system), ("user", prompt.user)]
-        for part, text in [*parts, *(("a reply was sent back", words) for words in prompt.again)]:
+        for part, text in [
+            *parts,
+            *(("why a reply was sent back", words) for words in prompt.again),
+        ]:
             if text:
                 out.print(Text(f"--- {title}, {part}: {len(text):,} characters", "bold"))
                 out.print(Text(text), soft_wrap=True)

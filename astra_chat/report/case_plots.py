@@ -128,7 +128,7 @@ def roofline(
     plot.legend(3)
     caption = (
         "Bytes are those that any kernel must move: each argument once. Small cases cannot"
-        " reach the roof: starting a kernel takes longer than their work."
+        " reach the roof: starting a kernel takes longer than the work itself."
     )
     return plot.drawing(caption, timing.basis)
 

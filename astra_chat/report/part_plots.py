@@ -156,7 +156,7 @@ def seconds_by_step(name: str, spent: Spent) -> Drawing | None:
         )
     plot.axes.set_xlabel("s, all evaluations together")
     plot.legend()
-    return plot.drawing("Read from the clock of the machine that ran the judge.", None)
+    return plot.drawing("Times from the clock of the machine that ran the judge.", None)
 
 
 def tokens_by_role(name: str, spent: Spent) -> Drawing | None:
@@ -186,7 +186,7 @@ def tokens_by_role(name: str, spent: Spent) -> Drawing | None:
     plot.axes.set_xlabel("tokens")
     plot.axes.xaxis.set_major_formatter("{x:,.0f}")
     plot.legend(4)
-    return plot.drawing("As counted by the servers.", None)
+    return plot.drawing("Tokens as counted by the servers.", None)
 
 
 def _rows(name: str, title: str, labels: list[str]) -> Plot:

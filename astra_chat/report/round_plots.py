@@ -117,7 +117,7 @@ def predictions(name: str, summary: RunSummary, basis: Basis) -> Drawing | None:
         axis.set_major_formatter("{x:g}x")
     plot.legend()
     caption = (
-        "The number is the round. Above the line, a plan gained more than it predicted."
+        "Numbers are rounds. Above the line, a plan gained more than it predicted."
         f" {summary.predictions.text}."
     )
     return plot.drawing(caption, basis)

@@ -63,8 +63,8 @@ def _compiled(task: Task, source: str, arch: str) -> str:
     if task.binding and needs_launcher(task, source):
         name = task.binding.function or task.binding.operator
         return (
-            f"best.cu defines `{name}`, as your own file does: compile it instead of that file,"
-            " with the same command."
+            f"best.cu defines `{name}`, as your own file does: compile best.cu instead of your"
+            " file, with the same command."
         )
     folders = [f"-I{folder}" for folder in task.include]
     command = shlex.join(["nvcc", *task.flags, f"-arch={arch}", *folders, "-c", "best.cu"])

@@ -122,7 +122,7 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
     given = options.model_fields_set
     if "models" not in given:
         if session.base_url is not None:
-            raise BadInput("--base-url: also give a model of that server: --models openai:MODEL")
+            raise BadInput("--base-url: also name a model on that server: --models openai:MODEL")
         options = by_default(task, options)
     models = open_models(options.models, task, session.base_url, options.languages)
     _require_languages(options, task, models)
@@ -150,7 +150,7 @@ def _require_languages(options: RunOptions, task: Task, models: RunModels) -> No
     if "triton" not in options.languages:
         return
     if task.binding is not None:
-        raise BadInput(f"--languages: {task.name} has a [binding], so it takes CUDA only")
+        raise BadInput(f"--languages: {task.name} has a [binding], so its kernels must be CUDA")
     if options.judge == "local" and models.played is None:
         require_triton()
 

@@ -168,7 +168,7 @@ def request_on(
     for name in FIXED:
         value, kept = getattr(given, name), getattr(recorded, name)
         if name in given.model_fields_set and value != kept:
-            was = f"was recorded with {kept}" if kept else "left it to the device"
+            was = f"was recorded with {kept}" if kept else "left the choice to the device"
             option = f"{option_name(name)} {value}"
             raise BadInput(f"{option}: {transcript.path} {was}, which cannot be changed")
     if past.branched is None and session.out is not None:

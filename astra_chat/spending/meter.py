@@ -48,8 +48,8 @@ class Meter:
             )
         if self._budget.usd is not None and self._tokens.usd is None:
             raise BadInput(
-                "--budget usd: the price of answers in earlier sessions is unknown, so"
-                " the remaining budget is unknown too: limit tokens= instead"
+                "--budget usd: the price of answers in earlier sessions is unknown, so the"
+                " remaining budget is unknown too: set tokens= instead"
             )
 
     def before_asking(self, characters: int, price: Price | None) -> None:

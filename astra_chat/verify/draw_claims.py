@@ -18,7 +18,8 @@ SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"
 PLANS, BESIDE = "each timed case has a launch plan", "one baseline throughout"
 BUILT_ANEW = (
-    "built in another session or on another machine: nvcc derives kernel names from the folder"
+    "built in another session or on another machine: nvcc derives kernel names from the build"
+    " folder"
 )
 
 

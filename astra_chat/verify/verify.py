@@ -68,7 +68,7 @@ def verify_bundle(
             "signed_by": hashlib.sha256(public).hexdigest()[:16] if signed else "",
             "notes": (
                 *found.notes,
-                *(f"left out of it: {one}" for one in bundle.manifest.left_out),
+                *(f"left out of the bundle: {one}" for one in bundle.manifest.left_out),
             ),
         }
     )

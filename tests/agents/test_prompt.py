@@ -103,7 +103,7 @@ def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> N
     assert "- round 2 of 4; 2 evaluations so far\n- budget left: 7 of 9 evaluations\n" in text
     assert "- 0 rounds in a row without a gain; the run ends after 2\n" in text
     assert f"- best so far: {candidate_id(VECTOR)}, estimated 1.50x" in text
-    assert "closer than 4% are a tie" in text
+    assert "differ by less than 4% are a tie" in text
     first = turn_prompt("planner", context, state_of(baseline_turns()))
     assert "- so far, no candidate has been accepted as faster than the baseline\n" in first
 
@@ -154,7 +154,7 @@ def test_the_tester_is_told_which_of_its_cases_were_kept(context: ChatContext) -
 
 def test_cases_of_one_kind_stand_on_one_line(context: ChatContext) -> None:
     text = turn_prompt("tester", context, state_of(baseline_turns()))
-    assert "must pass, rows x d\n- float32: 3x20\n- float32 special: 1x4\n" in text
+    assert "must pass, given as rows x d\n- float32: 3x20\n- float32 special: 1x4\n" in text
 
 
 def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:

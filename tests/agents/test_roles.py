@@ -60,7 +60,7 @@ def test_figures_of_the_model_are_those_that_are_told() -> None:
     assert f"takes {FITTED.start:.0f} cycles for each of its warps" in told
     assert f"the grid takes {h200.block_dispatch_ns:.1f} ns per block" in told
     assert f"a round of loads from DRAM takes {LOAD_ROUND_US} us on an H200" in told
-    assert f"100 cycles are {100 / h200.clocks_per_us:.2f} us" in told
+    assert f"100 cycles take {100 / h200.clocks_per_us:.2f} us" in told
     assert 0.2 < 1 - FITTED.first_round < 0.3, "a quarter may be hidden"
     assert f"about {FITTED.pace / SLOTS:.0f} cycles for each of the" in told
 
@@ -76,7 +76,7 @@ def test_a_measured_run_is_told_of_what_a_gpu_says() -> None:
     for name in (*TIME_PARTS.values(), REACHABLE, LEFT, WAVES, OCCUPANCY_LIMIT, *COUNTED):
         assert name in told
     assert f"takes {spec('h200').block_dispatch_ns:.1f} ns per block" in told
-    assert f"each takes about {LOAD_ROUND_US} us from DRAM" in told
+    assert f"each round takes about {LOAD_ROUND_US} us from DRAM" in told
 
 
 def test_what_the_tables_show_is_defined() -> None:

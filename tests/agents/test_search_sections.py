@@ -71,7 +71,7 @@ def test_another_algorithm_is_asked_for_at_first_and_when_small_changes_are_used
         assert (ASKED in prompt_of("planner", context, turns)) is asked, ratio
         told = "None of the last 2 rounds gained more" in prompt_of("planner", context, turns)
         assert told is asked
-    assert "A new algorithm is one idea" in instructions("planner")
+    assert "A new algorithm counts as one idea" in instructions("planner")
 
 
 def test_the_planner_has_prices_with_their_arithmetic(context: ChatContext) -> None:
@@ -126,7 +126,7 @@ def test_a_plan_may_take_two_parents(context: ChatContext) -> None:
 def test_a_tester_whose_cases_are_not_scored_is_not_told_of_scores(context: ChatContext) -> None:
     turns = [Turn("user", run_request())]
     scored = prompt_of("tester", context, turns, Limits(mutants=12))
-    assert "A case that detects none is discarded" in " ".join(scored.split())
+    assert "A case that detects no bug is discarded" in " ".join(scored.split())
     plain = prompt_of("tester", context, turns, Limits())
     assert "seeded bugs" not in plain and "seeded bugs" not in instructions("tester")
 
@@ -147,8 +147,8 @@ def test_what_accept_accepts_is_shown_where_results_are_judged_by_it(context: Ch
         "cooperative launches with `grid.sync()`",
         "Atomics on results are allowed",
         "distributed shared memory",
-        "an attention's probabilities for its second product",
-        "times an infinity",
+        "probabilities of attention before the second product",
+        "multiplied by an infinity",
     ],
 )
 def test_the_rules_say_what_live_models_had_to_guess(said: str) -> None:

@@ -110,7 +110,7 @@ def test_a_fixer_is_pointed_to_a_case_only_where_there_is_one(
     ]
     state = state_of(thread, Limits(rounds=1, winner_repairs=1))
     text = turn_prompt("fixer", context, state)
-    assert fix in text and "How the search evaluated it: " in text
+    assert fix in text and "How the search evaluated this candidate: " in text
     assert "every candidate has to pass this case" not in text, "no drawn case is on record"
 
 

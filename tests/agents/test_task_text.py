@@ -65,7 +65,10 @@ def test_a_tester_is_told_how_inputs_are_drawn(task: Task, tmp_path: Path) -> No
 
 def test_one_threshold_is_told_with_the_rule_that_decides_a_tie() -> None:
     text = comparison_text("estimated")
-    assert "closer than 4% are a tie, which is not a gain and does not justify a round." in text
+    assert (
+        "whose ratios differ by less than 4% are a tie, which is not a gain and does not justify"
+        " a round."
+    ) in text
     assert "less similarly two kernels spend their time, the wider" in text
     assert "intervals of both" in comparison_text("measured")
 

@@ -51,7 +51,7 @@ def test_on_an_overloaded_machine_the_second_verdict_counts_and_says_so() -> Non
     for outcome in (RIGHT, LATE):
         found = unhurried(first, baseline, says(evaluation(outcome)))
         assert found.outcome == outcome
-        assert found.steps[0].note == "judged again: 'check' exceeded 60 s before"
+        assert found.steps[0].note == "judged again, because 'check' exceeded 60 s the first time"
 
 
 def test_where_the_baseline_times_out_too_nothing_is_judged() -> None:

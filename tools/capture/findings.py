@@ -67,7 +67,7 @@ def unseen(calls: Calls) -> Iterator[str]:
             yield f"{one.name}: {counted(one.unreadable, 'call')} could not be read: {one.trouble}"
     if not calls.whole:
         yield (
-            "a process of the program did not exit by itself: the calls of its last second may be"
+            "a process of the program did not exit by itself: calls from its last second may be"
             " missing"
         )
     if calls.ended != "exit code 0":

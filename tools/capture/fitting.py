@@ -117,7 +117,7 @@ class CallFit:
             if not scalar.varies:
                 raise ValueError(
                     f"'{scalar.name}' is {value:g}, but the contract allows only"
-                    f" {scalar.value:g}: add others = [{value:g}]"
+                    f" {scalar.value:g}: add others = [{value:g}] to allow it"
                 )
             found[scalar.name] = float(value)
         return found
@@ -237,7 +237,7 @@ def _pads(arg: Arg, case: Case, tensor: SeenTensor) -> tuple[int, ...]:
             if extent > 1 and stride != own:
                 raise ValueError(
                     f"'{arg.name}' has strides {list(tensor.strides)}, but the contract says"
-                    f' {stated or "contiguous"}: strides = ["free", ...] lets callers choose'
+                    f' {stated or "contiguous"}: set strides = ["free", ...] to let callers choose'
                 )
         dense = max(dense, own * extent)
     return tuple(reversed(pads))

@@ -33,8 +33,8 @@ def operator_name(text: str) -> str:
         )
     if name.startswith("__main__:"):
         raise BadInput(
-            f"--op {text}: functions of the started file itself cannot be wrapped: move it to a"
-            " module that the file imports"
+            f"--op {text}: a function of the started file itself cannot be wrapped: move the"
+            " function to a module that the file imports"
         )
     return name
 
@@ -109,7 +109,7 @@ def _nothing(calls: Calls, found: Sequence[ProcessJournal]) -> str:
     ended = f"the program ended with {calls.ended}"
     if not found:
         return (
-            f"no Python of the program loaded the recorder ({ended}): it is not a Python"
+            f"no Python process of the program loaded the recorder ({ended}): it is not a Python"
             " program, or Python's -I, -E or -S disables PYTHONPATH or sitecustomize"
         )
     reasons = [_reason(operator.name, calls, found) for operator in calls.operators]

@@ -31,8 +31,8 @@ def solved(
                 )
     if unknown := [name for name in dims if name not in names]:
         raise ValueError(
-            f"dim '{unknown[0]}' cannot be derived from the shapes: say which parameter it is with"
-            f" --map {unknown[0]}=PARAMETER"
+            f"dim '{unknown[0]}' cannot be derived from the shapes: name its parameter with --map"
+            f" {unknown[0]}=PARAMETER"
         )
     return names
 

@@ -192,7 +192,9 @@ def _wrong(piece: MeasuredPiece, values: Banded, places: Array, widening: float)
 def _note(piece: MeasuredPiece, distance: float, band: float) -> str:
     dtype = piece.arg.dtype_of(piece.case)
     if not is_narrow(piece):
-        return f"at most {band + 0.5:.3g} ulp away is correct here: float32's own roundings"
+        return (
+            f"up to {band + 0.5:.3g} ulp away is correct here, to allow for float32's own rounding"
+        )
     what = "for the scale that the kernel wrote, it" if coded(piece.arg) else "it"
     return (
         f"{what} is not the nearest {dtype}, so an earlier step is rounded too coarsely: compute"

@@ -191,7 +191,7 @@ def check(
             seen.failed = call
             if not isinstance(run, CaseRun):
                 return _in_context(run, call, seen)
-            assert found is not None, "each run is looked at"
+            assert found is not None, "every run was checked"
             seen.warn(run)
             if isinstance(found.verdict, Wrong):
                 return _in_context(found.verdict, call, seen)

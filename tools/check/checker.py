@@ -364,7 +364,7 @@ class Checker:
         made, rows = self._oracle_cases(cases, asked.tell), SameRows(self._task)
         hows: tuple[How, ...] = ("fresh", "graph") if kind == "cuda" else ("fresh",)
         calls = [Call(t, rng.choice(hows), hidden=True, turn=_turn(t)) for t in made]
-        asked.tell(0, len(calls), "comparing bits of rows between batches")
+        asked.tell(0, len(calls), "comparing rows bit for bit across batches")
         try:
             return check(self._runner.seeded(seed), asked.built, calls, seen=seen, rows=rows)
         finally:
@@ -476,8 +476,8 @@ class Checker:
         if failed:
             first = failed[0]
             raise BadInput(
-                f"case {first.case.named}: the baseline of {self._task.name} fails there, so no"
-                f" kernel can be judged on it: {first.cause}"
+                f"case {first.case.named}: the baseline of {self._task.name} fails on this case,"
+                f" so no kernel can be judged on it: {first.cause}"
             )
 
     @property

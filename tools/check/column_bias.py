@@ -186,7 +186,8 @@ class ColumnBias:
             bad=count,
             total=int(sums.count[direction, modulus].sum()),
             note=(
-                f"columns {remainder} modulo {MODULI[modulus]} are biased by {sums.mean[at]:+.2f}"
+                f"columns whose index is {remainder} modulo {MODULI[modulus]} are biased by"
+                f" {sums.mean[at]:+.2f}"
                 f" ulp {DIRECTIONS[direction]} relative to the others in their rows (the"
                 f" baseline's by {own.mean[at]:+.2f}), over {count:,} elements of all normal"
                 f" cases: round every column in the same way, to nearest"

@@ -43,7 +43,7 @@ def _of_values(ratios: Array, rows: Array) -> str:
     parts = [part for part in np.split(ratios, starts[1:]) if len(part) >= LEAST_OF_ROW]
     if parts and all(map(_is_one_factor, parts)):
         factor = float(np.median(parts[0]))
-        return f"each wrong row is off by one factor, such as {factor:.4g}"
+        return f"each wrong row is off by a single factor, such as {factor:.4g}"
     for word, same in (("large", ratios > 1), ("small", (ratios < 1) & (ratios >= 0))):
         if same.all():
             return f"all of them are too {word} in magnitude"
@@ -57,7 +57,7 @@ def _of_columns(columns: Array) -> str:
     for modulus in MODULI:
         left = set((columns % modulus).tolist())
         if len(left) == 1 and len(columns) * math.log2(modulus) >= BITS:
-            return f"all of them are in columns that are {left.pop()} modulo {modulus}"
+            return f"all of them are in columns whose index is {left.pop()} modulo {modulus}"
     return ""
 
 

@@ -194,8 +194,10 @@ class FarCalls:
                     got=float(got[at]),
                     bad=int(apart.sum()),
                     total=apart.size,
-                    note="compared with the baseline: rows are far apart in memory, and the"
-                    " kernel accesses a wrong one",
+                    note=(
+                        "compared with the baseline: rows are far apart in memory, and the"
+                        " kernel accesses the wrong row"
+                    ),
                 )
         return None
 

@@ -221,7 +221,7 @@ class CheckedKernels:
                 line=self._line(kernel_name(name)),
                 what=(
                     f"kernel {_words(name)} is not launched by any of {self.calls:,} valid calls,"
-                    f" so none of it was judged: {changed if name in theirs else new}"
+                    f" so none of its code was judged: {changed if name in theirs else new}"
                 ),
             )
             for name in names[:MOST_FINDINGS]

@@ -11,7 +11,7 @@ from astra_chat.tools.task.folder import Task
 
 LARGE = 0.01
 """Share of a usual result from which on atol counts as large, unless rtol allows as much."""
-ALONE = "alone it would accept zeros, which only the limit on the rms error rejects"
+ALONE = "this tolerance alone would accept zeros; only the limit on the rms error rejects them"
 
 
 def large_atol(task: Task, oracle_cases: Sequence[OracleCase]) -> list[str]:

@@ -130,7 +130,7 @@ class Learning:
             for done, (run, found) in enumerate(runs):
                 if not isinstance(run, CaseRun):
                     return done, run
-                assert found is not None, "each run is looked at"
+                assert found is not None, "every run was checked"
                 self.tell(self._total - len(oracle_cases) + done + 1, self._total, RUN)
                 case = run.oracle_case.case
                 _, of = self.like.get(case.key, (None, None))

@@ -229,7 +229,7 @@ class _Trials:
         if table.max() > MUCH * table.min():
             yield "all symbols equally often", rng.integers(symbols, size=count)
         right = honest(probabilities, symbols, count, rng)
-        yield "2 % of the draws moved", biased(right, probabilities, symbols, rng)
+        yield "2 % of the draws moved to other symbols", biased(right, probabilities, symbols, rng)
 
     def _symbols(self) -> int:
         return vocabulary(self.task, self.arg, self.case)

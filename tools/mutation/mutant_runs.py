@@ -198,7 +198,7 @@ class Scorer:
         if self._unsupported:
             return "the virtual GPU supports none of them"
         if not self._drawn:
-            return "it has no place for one"
+            return "it has no place for a seeded bug"
         itself = build(self._task, self._source, self._device, self._runner.stop)
         if isinstance(itself, BuildFailed):
             return f"it does not build: {itself.log.splitlines()[0]}"

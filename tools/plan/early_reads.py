@@ -73,7 +73,7 @@ class EarlyReads:
         if not accesses.waits:
             what = (
                 "launched with PDL, so it may start before the preceding work has ended, and it"
-                f" never waits for that ({WAIT})"
+                f" never waits for that work ({WAIT})"
             )
             return what, ""
         allowed = self._allowed(node)

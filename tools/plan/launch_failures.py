@@ -68,5 +68,5 @@ def limit_text(failed: FailedLaunch) -> str:
 def _raised(failed: FailedLaunch) -> str:
     """What has to be done to get more of it."""
     if failed.raised:
-        return f", the size that {ATTRIBUTE} was last called with for this kernel"
+        return f", the size last passed to {ATTRIBUTE} for this kernel"
     return f" without {ATTRIBUTE}"

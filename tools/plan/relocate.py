@@ -44,8 +44,8 @@ EARLIER = (
     " process and its floating-point state, or on the launcher's own stack"
 )
 ADDRESSES = (
-    "depends on the addresses of the arguments, and not only on their alignment: only a pointer"
-    " into an argument or a variable, in 8 bytes of its own, can be replayed"
+    "depends on the addresses of the arguments, and not only on their alignment: a launch plan"
+    " can hold only pointers into an argument or a variable, each in 8 bytes of its own"
 )
 Ranges = tuple[tuple[int, int], ...]
 M = TypeVar("M", report.Kernel, report.Memset, report.Copy)

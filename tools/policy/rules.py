@@ -96,7 +96,7 @@ RULES = (
     Rule(
         "cudaGraph* cudaStreamBeginCapture* cudaStreamEndCapture cudaStreamGetCapture*"
         " cudaStreamIsCapturing cudaStreamUpdateCapture*",
-        "every call must launch its work again, whether it is captured or not",
+        "every call must launch its work again, whether the call is captured or not",
     ),
     Rule(
         "cudaStreamCreate* cudaStreamLegacy cudaStreamPerThread cudaStreamDestroy"
@@ -111,7 +111,7 @@ RULES = (
     ),
     Rule(
         "cudaDeviceSynchronize cudaStreamSynchronize cudaThreadSynchronize cudaStreamQuery",
-        "a launcher must not wait, or it could not be captured in a CUDA graph",
+        "a launcher must not wait: a launcher that waits cannot be captured in a CUDA graph",
     ),
     Rule(
         "cudaLaunchHostFunc* cudaStreamAddCallback cudaUserObject*",
@@ -173,7 +173,7 @@ RULES = (
     ),
     Rule(
         "try_wait_for try_wait_until try_acquire_for try_acquire_until",
-        "it reads the time: wait without a time limit",
+        "it reads the clock: use a wait without a time limit",
     ),
     Rule(
         "get_grid_workspace load_env_reg*",
@@ -217,7 +217,7 @@ RULES = (
         " __PIE__ __pic__ __pie__ __SANITIZE_* _FORTIFY_SOURCE __SSE* __AVX* __FMA__ __BMI*"
         " __CUDACC_DEBUG__ __CUDACC_RDC__ __CUDA_FTZ __CUDA_PREC_DIV __CUDA_PREC_SQRT"
         " __USE_FAST_MATH__",
-        "it reveals how it is compiled: the same source must give the same kernel",
+        "it reveals how the file is compiled: the same source must give the same kernel",
     ),
     Rule(
         "__builtin_cpu_supports __builtin_cpu_is __builtin_cpu_init",

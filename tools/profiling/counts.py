@@ -273,7 +273,7 @@ def _global_memory_rows(counts: Mapping[str, float]) -> list[_Row]:
     load_sectors = counts["global_load_sectors"] / loads
     store_sectors = counts["global_store_sectors"] / stores
     read, written = (32 * counts[f"unique_{way}_sectors"] for way in ("load", "store"))
-    fetched = "different sectors read, which a cold L2 fetches"
+    fetched = "different sectors read, each of which a cold L2 has to fetch"
     return [
         (m.LOADS, counts["global_load_requests"], "", m.WORDS[m.LOADS]),
         (m.LOAD_BYTES, load_bytes, "byte", "bytes per request of a warp"),

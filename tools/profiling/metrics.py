@@ -104,12 +104,12 @@ STALLS: dict[str, str] = {
     "barrier": "other warps at a block barrier",
     "membar": "a memory fence",
     "wait": "the fixed latency of the preceding instruction",
-    "lg_throttle": "a full queue of global loads and stores",
-    "mio_throttle": "a full queue of shared memory and special functions",
+    "lg_throttle": "a full queue for global loads and stores",
+    "mio_throttle": "a full queue for shared memory and special functions",
     "math_pipe_throttle": "a busy arithmetic unit",
     "tex_throttle": "a full texture queue",
     "no_instruction": "the instruction fetch",
-    "imc_miss": "a constant that missed its cache",
+    "imc_miss": "a miss in the constant cache",
     "branch_resolving": "a branch to resolve",
     "dispatch_stall": "the dispatcher",
     "drain": "stores to drain at the end",
@@ -355,7 +355,7 @@ def _roofline(value: _Values, spec: GpuSpec) -> Sequence[Metric]:
     ridge = spec.fp32_flops / spec.dram_bytes_per_s
     attainable = min(spec.fp32_flops, intensity * spec.dram_bytes_per_s)
     rows = (
-        ("roofline_intensity", intensity, "flop/byte", "float operations per byte of DRAM"),
+        ("roofline_intensity", intensity, "flop/byte", "float operations per byte of DRAM traffic"),
         ("roofline_ridge", ridge, "flop/byte", "above this intensity, arithmetic is the roof"),
         ("roofline_attainable", attainable / 1e9, "Gflop/s", "the roof at this intensity"),
         ("roofline_reached", 100 * flops / seconds / attainable, "%", "of the roof"),

@@ -30,7 +30,8 @@ def doubt(time: MeasuredTime) -> str:
     if time.median_us >= least:
         return ""
     return (
-        f"judged {time.median_us:.2f} us where Nsight Compute saw {profiled:.2f} us for"
+        f"the judge timed {time.median_us:.2f} us, but Nsight Compute measured {profiled:.2f} us"
+        " for"
         f" {time.launches} launches: less than {least:.2f} us is impossible"
     )
 

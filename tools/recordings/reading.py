@@ -143,7 +143,7 @@ def _opened(path: Path) -> Archive:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except EOFError:
-        raise BadInput(f"cannot unpack {path}: it is cut off") from None
+        raise BadInput(f"cannot unpack {path}: the file is cut off") from None
     except lzma.LZMAError as error:
         raise BadInput(f"cannot unpack {path}: {str(error).lower()}") from None
     except (*DAMAGE, tarfile.TarError) as error:
@@ -176,5 +176,5 @@ def _unpacked(path: Path, content: bytes, stream: Unpacker) -> bytes:
     if len(found) > MOST_BYTES:
         raise BadInput(f"{path}: unpacked, the file exceeds {MOST_BYTES:,} bytes")
     if not stream.eof:
-        raise BadInput(f"cannot unpack {path}: it is cut off")
+        raise BadInput(f"cannot unpack {path}: the file is cut off")
     return found

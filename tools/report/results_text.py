@@ -180,8 +180,8 @@ def _below_the_floor(timed: Timed) -> list[str]:
         return []
     cases = f"case {told[0]} is" if len(told) == 1 else f"cases {', '.join(told)} are"
     return [
-        f"{cases} below {REACHABLE}: either the estimate or the floor is wrong there, so do not"
-        " rely on it"
+        f"{cases} below {REACHABLE}: either the estimate or the floor is wrong there, so rely on"
+        " neither"
     ]
 
 

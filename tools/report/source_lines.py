@@ -66,7 +66,7 @@ def _region(region: Sequence[Place], tables: Sequence[Lines]) -> tuple[str, list
     cells = [f"{cycles:.0f}" if t else "-" for cycles, t in zip(sums, tables, strict=True)]
     first, last = (_in_order(region[at])[0] for at in (0, -1))
     if last == 0:  # nvcc names no line for some instructions
-        return "chain_cycles of code without a line", cells
+        return "chain_cycles of code without a source line", cells
     where = f"line {first}" if first == last else f"lines {first} to {last}"
     return f"chain_cycles of {counted(len(region), 'other line')} in {where}", cells
 

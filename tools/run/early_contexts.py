@@ -123,4 +123,4 @@ def lacking_room(index: int) -> str:
         others = len(pynvml.nvmlDeviceGetComputeRunningProcesses(gpu))
     except (pynvml.NVMLError, IndexError) as error:
         return f"NVML does not report how much memory GPU {index} has ({error})"
-    return f"GPU {index} has {free / 2**30:.1f} GiB free beside {others} processes"
+    return f"GPU {index} has {free / 2**30:.1f} GiB free with {others} other processes on it"

@@ -70,7 +70,7 @@ class KeptResults:
             why: object = "it was changed"
         except (OSError, ValueError, KeyError) as error:
             why = error
-        logger.warning("%s: %s in the cache is rebuilt: %s", self.task.name, case, why)
+        logger.warning("%s: rebuilding %s in the cache: %s", self.task.name, case, why)
         shutil.rmtree(entry, ignore_errors=True)
         return False
 
@@ -83,7 +83,7 @@ class KeptResults:
                 notes = {place: _kept(one, scratch / place) for place, one in made.items()}
                 (scratch / NOTES).write_text(json.dumps(notes))
         except (OSError, MissingDependency) as error:
-            logger.info("%s: %s stays out of the cache: %s", self.task.name, case, error)
+            logger.info("%s: %s is not cached: %s", self.task.name, case, error)
 
     def _entry(self, case: Case) -> Path:
         return cache_folder(KIND) / sha256_of(f"{self._made_by}\0{case.key}")[:32]

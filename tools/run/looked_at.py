@@ -53,7 +53,7 @@ def _next(waiting: deque[tuple[CaseRun | Failure, Future[T] | None]]) -> Iterato
         waiting.popleft()
         yield run, None
         return
-    assert future is not None, "each run is looked at"
+    assert future is not None, "every run was checked"
     found = future.result()
     try:
         yield run, found

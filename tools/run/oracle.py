@@ -333,7 +333,12 @@ class Oracle:
                     raise self._failed(oracle_case.case, report)
                 if note := report["note"]:
                     label = oracle_case.case.label
-                    logger.info("%s: no derived sums on %s: %s", self._task.name, label, note)
+                    logger.info(
+                        "%s: sums of terms are not derived for %s: %s",
+                        self._task.name,
+                        label,
+                        note,
+                    )
                 scratch[place].rename(oracle_case.folder)
                 if not given and self._kept.are_of(oracle_case.case):
                     parts = {"expected": oracle_case.folder, "inputs": oracle_case.inputs}

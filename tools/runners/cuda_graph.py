@@ -42,7 +42,7 @@ def chain(graph: Any) -> list[Captured]:
     by_handle = {int(node): node for node in nodes}
     roots = [handle for handle in by_handle if handle not in ahead]
     if len(roots) != 1 or len(after) != len(by_handle) - 1 or count != len(ahead):
-        raise RuntimeError("its nodes are not in one sequence")
+        raise RuntimeError("its nodes do not form a single sequence")
     handle, found = roots[0], list[Captured]()
     while (handle := after.get(handle, 0)) != 0:
         node, edge = by_handle[handle], ahead[handle][1]

@@ -285,9 +285,8 @@ class _Traced:
             target = node.target
             if node.op == "get_attr":
                 raise BadModule(
-                    "its forward reads a tensor that is neither an input, a parameter nor a"
-                    " buffer: register"
-                    " it with register_buffer"
+                    "its forward reads a tensor that is not an input, a parameter or a buffer:"
+                    " register it with register_buffer"
                 )
             if not isinstance(target, torch._ops.OpOverload):
                 continue

@@ -112,7 +112,9 @@ def _inputs(model: nn.Module, maker: Callable[[], Any]) -> dict[str, Any]:
         signature = inspect.signature(model.forward)
         bound = signature.bind(**given) if isinstance(given, dict) else signature.bind(*given)
     except TypeError as error:
-        raise BadModule(f"get_inputs() does not fit forward: {error}") from None
+        raise BadModule(
+            f"the values returned by get_inputs() do not match the arguments of forward(): {error}"
+        ) from None
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     for name in bound.arguments:
         if signature.parameters[name].kind in several:

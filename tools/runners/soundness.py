@@ -54,7 +54,7 @@ def _faults(
         once = {**outputs, **reference.canonical(copies(outputs), copies(before))}
         twice = {**once, **reference.canonical(copies(once), copies(before))}
         if other := _different(once, twice):
-            yield "canonical", f"canonical changes '{other}', which is in canonical form"
+            yield "canonical", f"canonical() changes '{other}', which is already in canonical form"
 
 
 def _as_written(task: Task, case: Case, expected: Tensors) -> Tensors:

@@ -91,7 +91,7 @@ class DrawnCase:
     def indices(self, generator: torch.Generator, name: str) -> torch.Tensor:
         """Legal values of an index argument. Raises KeyError for another."""
         if name not in self.indexed:
-            raise KeyError(f"'{name}' has no index in task.toml")
+            raise KeyError(f"task.toml declares no index for '{name}'")
         return self.indexed[name](generator)
 
 

@@ -26,7 +26,9 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
         return cuda_device(0) if gpus and not gpu else virtual_device(gpu or DEFAULT_GPU)
     if kind == "cuda" and (not index or index.isdecimal()):
         if gpu:
-            raise BadInput("--gpu is the GPU model to estimate for: use it with --device virtual")
+            raise BadInput(
+                "--gpu names the GPU to estimate times for: use it with --device virtual"
+            )
         return cuda_device(int(index or 0))
     hint = did_you_mean(kind, ("auto", "cuda", "virtual"))
     raise BadInput(f"no device '{name}': use auto, cuda, cuda:N or virtual{hint}")

@@ -120,8 +120,8 @@ def _holder(room: int) -> str:
         holder = json.loads(os.pread(room, 1000, 0))
         pid, user, work = int(holder["pid"]), str(holder["user"])[:40], str(holder["work"])[:80]
     except (ValueError, KeyError, TypeError):
-        return "another Astra process holds it"
+        return "another Astra process has locked it"
     if not Path(f"/proc/{pid}").exists():
-        return "another Astra process holds it"
+        return "another Astra process has locked it"
     printable = "".join(c for c in f"{work} (process {pid} of {user})" if c.isprintable())
     return f"held by {printable}"

@@ -88,7 +88,7 @@ def load_once() -> None:
 def score_once() -> None:
     """Score the demo's own cases by seeded bugs, as its first run would do: half of that run's time
     to its first speed. Where it fails, the run says why."""
-    say(f"building and running seeded bugs of {DEMO}, which scores its cases: half a minute")
+    say(f"building and running the seeded bugs of {DEMO}, to score its test cases: half a minute")
     _output([str(PYTHON), "-m", "astra_chat.tools.mutation.ahead", DEMO])
 
 

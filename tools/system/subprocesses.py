@@ -353,7 +353,7 @@ SIGNALS = {
     "SIGABRT": "an assertion failed, or an exception was not caught",
     "SIGFPE": "an integer was divided by zero",
     "SIGILL": "an invalid instruction",
-    "SIGKILL": "memory ran out, or something killed it",
+    "SIGKILL": "memory ran out, or another process killed it",
 }
 
 

@@ -15,7 +15,7 @@ EVENLY = ", drawn uniformly for timing and, in some checks, from only one or thr
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
-    "permutation": ", each row a permutation of its first numbers",
+    "permutation": ", each row a permutation of the first numbers",
     "distinct": ", no number twice in a row; in some checks, all rows contain the same numbers",
     "positions": ", in runs of consecutive numbers",
     "slots": ", no number twice",
@@ -24,16 +24,16 @@ INDEX_TEXT = {
 JUDGED_TEXT = {
     "close": "",
     "exact": ", compared exactly",
-    "accept": ", judged by accept of reference.py",
-    "distribution": ", draws, judged by their distribution",
+    "accept": ", judged by accept() in reference.py",
+    "distribution": ", random draws, judged by their distribution",
 }
 
 
 SPECIAL = {
-    "any": ", and as special values NaN, infinities and the dtype's largest number",
-    "no_nan": ", and as special values infinities and the dtype's largest number, no NaN",
-    "minus_inf": ", and negative infinity, no NaN",
-    "finite": ", no NaN and no infinity",
+    "any": ", plus the special values NaN, infinities and the dtype's largest number",
+    "no_nan": ", plus infinities and the dtype's largest number as special values, but no NaN",
+    "minus_inf": ", plus negative infinity, but no NaN",
+    "finite": ", no NaN or infinity",
 }
 """Special values of an argument as text, by the values beside finite numbers that are legal."""
 
@@ -62,7 +62,7 @@ def strides_text(arg: Arg) -> str:
     if arg.strides is None:
         return ""
     of_bytes = arg.stride_alignment_bytes
-    rule = f", a free one a multiple of {of_bytes} in bytes" if of_bytes > 1 else ""
+    rule = f", each free stride a multiple of {of_bytes} bytes" if of_bytes > 1 else ""
     if arg.strides == ("free", "1"):
         return f", row stride {arg.name}_stride elements (at least one row{rule})"
     names = iter(arg.stride_names)
@@ -108,7 +108,7 @@ def dim_text(name: str, dim: Dim) -> str:
     steps = f", a multiple of {dim.multiple_of}" if dim.multiple_of > 1 else ""
     bytes_ = dim.multiple_of_bytes
     return f"{name}: {dim.min} to {dim.max}{steps}" + (
-        f", a multiple of {bytes_} in bytes" if bytes_ > 1 else ""
+        f", spanning a multiple of {bytes_} bytes" if bytes_ > 1 else ""
     )
 
 
@@ -126,7 +126,7 @@ def groups_text(task: Task) -> Iterator[str]:
     by_name = {arg.name: arg for arg in task.args}
     for group in task.packed:
         rows = in_rows([by_name[name] for name in group.args])
-        how = "its rows contain theirs, in this order, or " if rows else ""
+        how = "each row of the buffer contains a row of each, in this order, or " if rows else ""
         how += "one tensor directly follows the other"
         yield f"{' and '.join(group.args)} may be views of one buffer: {how}"
     for group in task.same:

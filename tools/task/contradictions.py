@@ -117,7 +117,11 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
             "a workspace cannot have strides, index, numbers or judged, because it has no contents",
         )
     if bounded and not all(map(is_float, dtypes)):
-        yield bounded, f"'{arg.name}' may hold integers: declare an index, or draw it"
+        yield (
+            bounded,
+            f"'{arg.name}' may contain integers: declare an index, or draw its values in"
+            " make_inputs",
+        )
     if arg.range and arg.range[0] >= arg.range[1]:
         yield "range", "there are no numbers between {:g} and {:g}".format(*arg.range)
     if arg.range and (arg.largest or not arg.read):

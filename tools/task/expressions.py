@@ -126,7 +126,7 @@ def _require_arithmetic(text: str, node: ast.expr) -> None:
 
 def _require_call(text: str, name: str, given: list[ast.expr]) -> None:
     if len(given) < 2 or (name == "ceil_div" and len(given) != 2):
-        raise ValueError(f"'{text}': {name} takes two values")
+        raise ValueError(f"'{text}': {name} takes two arguments")
     for each in given:
         _require_arithmetic(text, each)
 

@@ -50,7 +50,7 @@ class Precision(Value):
     def _reasoned(self) -> Precision:
         wider = self.roundings > ROUNDINGS or self.rounded_terms or self.intermediate
         if wider and not self.reason.strip():
-            raise ValueError('a band wider than the default needs a reason = "..."')
+            raise ValueError('a band wider than the default requires a reason = "..."')
         return self
 
     def factor(self, names: Mapping[str, int]) -> float:

@@ -30,7 +30,8 @@ def task_fields(raw: dict[str, Any]) -> dict[str, Any]:
     fields, dims = dict(raw), raw.get("dims", {})
     if "dtypes" in raw and "types" in raw:
         raise ValueError(
-            "dtypes and types are both given: dtypes is a short form of types with one variable, T"
+            "give either dtypes or types, not both: dtypes is the short form for a single type"
+            " variable, T"
         )
     if "dtypes" in raw:
         dtypes = fields.pop("dtypes")

@@ -48,7 +48,8 @@ def resolution_text(basis: Basis) -> str:
     """What a tie between two candidates is, as text."""
     if basis == "measured":
         return (
-            f"closer than the 95 % intervals of both and {BETWEEN_EVALUATIONS:.1%}, added in"
-            " quadrature (the latter is how much one kernel's ratio varies between evaluations)"
+            "whose ratios differ by less than the 95 % intervals of both and"
+            f" {BETWEEN_EVALUATIONS:.1%}, added in quadrature (the latter is how much one"
+            " kernel's ratio varies between evaluations),"
         )
-    return f"closer than {ESTIMATES - 1:.0%}"
+    return f"whose ratios differ by less than {ESTIMATES - 1:.0%}"

@@ -139,7 +139,7 @@ def time_beside_module(
         except StepMemory:
             ended = "its process used more than half of this machine's memory and was killed"
         except (BadReport, IndexError) as error:
-            ended = f"its process sent a report that is not ours: {error}"
+            ended = f"its process sent a report that Astra cannot read: {error}"
     rows = []
     for (oracle_case, weight), reports in zip(weighted, found, strict=True):
         floor = case_limit_us(runner, oracle_case)

@@ -118,7 +118,7 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
         if constant is not None and (mark or constant[0] in wanted):
             name, start, end = constant
             if name in parameters:
-                raise BadInput(f"line {number}: {name} already has values in an earlier line")
+                raise BadInput(f"line {number}: {name} already has values on an earlier line")
             named = wanted.pop(name, None)
             values = named or _values(mark["values"] if mark else "", number, form)
             first = int(line[start:end].replace("'", ""))
@@ -180,6 +180,8 @@ def _require_sound(space: Space, form: str) -> None:
             )
     for relation in space.relations:
         if unknown := sorted(parse_relation(relation).names - names):
-            raise BadInput(f"'{relation}' uses {unknown[0]}, which is not a constant of the space")
+            raise BadInput(
+                f"'{relation}' uses {unknown[0]}, which is not one of the constants to tune"
+            )
     if relation := broken(space.relations, space.first):
         raise BadInput(f"the kernel's current values do not satisfy '{relation}'")

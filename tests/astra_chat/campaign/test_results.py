@@ -120,4 +120,6 @@ def test_the_share_of_time_that_each_gpu_was_held() -> None:
     rows.append(row("best", 3, (1.0,), **changes, gpu_busy=0.6))
     rows.append(row("best", 4, (1.0,), **{**changes, "gpu_s": 10.0}, gpu_busy=1.0))
     assert index_of(file, rows, 80.0).totals.gpu_busy == {"NVIDIA H200": 0.7}
-    assert "reserved for 125%, busy 70% of that by NVML" in markdown(index_of(file, rows, 80.0))
+    assert ("reserved for 125%, busy 70% of that time according to NVML") in markdown(
+        index_of(file, rows, 80.0)
+    )

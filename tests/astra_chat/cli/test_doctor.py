@@ -147,7 +147,7 @@ def test_a_model_is_asked_one_real_question() -> None:
     assert good["ok"] and re.fullmatch(
         r"answered in [\d.]+ s, 100 tokens in, 20 out: {.*ready.*}", good["found"]
     )
-    assert not gone["ok"] and "no model called gone; it serves the model" in gone["found"]
+    assert not gone["ok"] and "no model called gone; use the name of the model" in gone["found"]
 
 
 def test_only_live_models_are_asked() -> None:

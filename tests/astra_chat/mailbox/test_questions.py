@@ -98,7 +98,7 @@ def test_no_mailbox_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"a run creates it with --models mailbox:"):
         questions(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="choose a folder that is writable"):
+    with pytest.raises(BadInput, match="choose a writable folder"):
         open_mailbox(tmp_path / "file")
     assert open_mailbox(tmp_path / "new" / "box").is_dir()
 

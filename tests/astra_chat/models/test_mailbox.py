@@ -177,7 +177,7 @@ def test_a_recorded_mailbox_is_a_path_that_only_the_user_names(task: Task, tmp_p
         ("mailbox", "takes one folder"),
         ("mailbox:", "takes one folder"),
         ("mailbox:{box},temperature=1", "takes no options"),
-        ("mailbox:{box}/file", "choose a folder that is writable"),
+        ("mailbox:{box}/file", "choose a writable folder"),
         ("mailbox:a\0b", "mailbox"),
     ],
 )

@@ -167,7 +167,7 @@ def test_no_key_goes_to_another_providers_address() -> None:
     mixed = "anthropic:a,coder=google:b"
     assert parse(mixed)["coder"].kind == "google"
     assert parse(f"{mixed},coder.base_url=http://h/v1")["coder"].options
-    with pytest.raises(BadInput, match="would send each key to it"):
+    with pytest.raises(BadInput, match="would get the keys of all of them"):
         parse(f"{mixed},base_url=http://h/v1")
 
 
@@ -199,7 +199,7 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
     ("ollama", ollama(404, 'model "x" not found, try pulling it first', "not_found_error"),
      BadInput, "fetch it with: ollama pull qwen3-coder:30b", 1),
     ("vllm", vllm(404, "The model `x` does not exist.", "NotFoundError"), BadInput,
-     "The model `x` does not exist.; it serves the model", 1),
+     "The model `x` does not exist.; use the name of the model", 1),
     # a prompt that is too long
     ("anthropic", anthropic(400, "invalid_request_error", "prompt is too long: 9 tokens > 8"),
      BadInput, "does not fit in the model's context (HTTP 400): prompt is too long", 1),

@@ -81,7 +81,7 @@ def test_it_foretells_what_was_found(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("transcript", "has no transcript.jsonl.xz: give one: transcript:FILE"),
+        ("transcript", "has no transcript.jsonl.xz: give one as transcript:FILE"),
         ("transcript:none.jsonl", "cannot read"),
         ("transcript:{path},reasoning_effort=high", "takes no options"),
         ("transcript:a.jsonl,coder=transcript:b.jsonl", "takes one transcript"),

@@ -95,7 +95,7 @@ def test_only_a_run_that_takes_triton_explains_it() -> None:
 @pytest.mark.parametrize(
     ("source", "languages", "words"),
     [
-        (COLUMNS, "cuda", "this run takes kernels in CUDA only"),
+        (COLUMNS, "cuda", "this run takes only kernels in CUDA"),
         ("__global__ void f();", "triton", "in Triton only with `import triton`"),
         (COLUMNS.replace("import triton\n", ""), "cuda,triton", ""),
         (COLUMNS.replace("import triton", "#"), "cuda,triton", "Python without `import triton`"),

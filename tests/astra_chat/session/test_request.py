@@ -42,8 +42,8 @@ def test_words_become_values(task_folder: Path) -> None:
     ("changes", "said"),
     [
         ({"rounds": 0}, "--rounds 0"),
-        ({"tier": "today"}, "--baseline today: it has to be sglang or paper"),
-        ({"cases": "all"}, "--cases all: it has to be demo or bench"),
+        ({"tier": "today"}, "--baseline today: it must be sglang or paper"),
+        ({"cases": "all"}, "--cases all: it must be demo or bench"),
         ({"strategy": "beam:99"}, "--strategy beam:99: 1 to 16 parents"),
         ({"budget": "tokens=x"}, "--budget: tokens"),
         ({"models": "a\nb"}, "--models a b"),
@@ -52,7 +52,7 @@ def test_words_become_values(task_folder: Path) -> None:
         ({"task": "none"}, "no task 'none'"),
         ({"gpu": "v0"}, "v0"),
         ({"seed": "lucky"}, "'lucky' is not a seed"),
-        ({"base_url": "http://127.0.0.1:1/v1"}, "--base-url: also give a model of that server"),
+        ({"base_url": "http://127.0.0.1:1/v1"}, "--base-url: also name a model on that server"),
     ],
 )
 def test_what_is_off_is_named(task_folder: Path, changes: dict[str, Any], said: str) -> None:

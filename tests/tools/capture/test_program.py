@@ -121,7 +121,7 @@ def test_operators_that_were_not_called_are_named_with_the_reason(program: Progr
 
 
 def test_a_python_that_keeps_the_recorder_out_is_named(program: Program) -> None:
-    with pytest.raises(BadInput, match="no Python of the program loaded the recorder"):
+    with pytest.raises(BadInput, match="no Python process of the program loaded the recorder"):
         program.calls("import sys", ["ops:rms"], options=["-I"])
 
 

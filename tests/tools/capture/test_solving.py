@@ -31,7 +31,7 @@ def test_extents_of_nothing_are_nothing() -> None:
         ),
         ([("x[0]", "2*n", 9)], "dim 'n' cannot be derived"),
         ([("x[0]", "n", 4), ("y[0]", "3", 4)], "y[0] is 4, but the contract says 3"),
-        ([("x[0]", "n*m", 4)], "dim 'n' cannot be derived from the shapes: say which parameter"),
+        ([("x[0]", "n*m", 4)], "dim 'n' cannot be derived from the shapes: name its parameter"),
     ],
 )
 def test_what_does_not_hold_is_said(pairs: list[tuple[str, str, int]], said: str) -> None:

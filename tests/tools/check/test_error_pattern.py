@@ -16,11 +16,14 @@ FLAT = np.arange(96)
 @pytest.mark.parametrize(
     ("got", "said"),
     [
-        (EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32), "off by one factor, such as 1.143"),
-        ((EXPECTED * 8 / 7).astype(np.float16).astype(np.float64), "by one factor, such as 1.14"),
+        (EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32), "off by a single factor, such as 1.143"),
+        (
+            (EXPECTED * 8 / 7).astype(np.float16).astype(np.float64),
+            ("by a single factor, such as 1.14"),
+        ),
         (EXPECTED * (1 + np.abs(EXPECTED)), "all of them are too large"),
         (EXPECTED * (1 - np.abs(EXPECTED) / 2), "all of them are too small"),
-        (-EXPECTED, "off by one factor, such as -1"),
+        (-EXPECTED, "off by a single factor, such as -1"),
         (EXPECTED + np.tile([0.5, 0.5, -0.5, -0.5], 24), ""),
         (np.where(np.arange(96) < 90, np.nan, EXPECTED * 2), ""),
     ],
@@ -41,6 +44,6 @@ def test_the_order_of_the_results_does_not_matter() -> None:
 def test_columns_in_common_are_said() -> None:
     odd = FLAT % 2 == 1
     found = error_pattern(EXPECTED[odd] * 1.003, EXPECTED[odd], FLAT[odd], WIDTH)
-    assert "all of them are in columns that are 1 modulo 2" in found
+    assert "all of them are in columns whose index is 1 modulo 2" in found
     few = np.flatnonzero(odd)[:8]
     assert "modulo" not in error_pattern(EXPECTED[few] * 2, EXPECTED[few], FLAT[few], WIDTH)

@@ -146,7 +146,7 @@ class Model(nn.Module):
 def get_inputs(): return [torch.randint(0, 10, (3,))]
 def get_init_inputs(): return []
 """,
-    "neither an input, a parameter nor a buffer": """
+    "not an input, a parameter or a buffer": """
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -161,7 +161,7 @@ class Model(nn.Module):
 def get_inputs(): return [[torch.randn(8, 6), torch.randn(2, 6)]]
 def get_init_inputs(): return []
 """,
-    "get_inputs() does not fit forward": """
+    "get_inputs() do not match the arguments of forward()": """
 class Model(nn.Module):
     def forward(self, x): return x + 1
 def get_inputs(): return [torch.randn(8, 6), torch.randn(8, 6)]

@@ -103,7 +103,7 @@ FAILED = {
     " at most 49,152 bytes without"
     " cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
     "raised_once": "53,000 bytes of dynamic shared memory: at most 51,500 bytes, the size that"
-    " cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize) was last called with",
+    " cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize",
     "more_than_there_is": "232,448 bytes of dynamic shared memory: at most 216,064 bytes, the size",
     "wide_block_by_attributes": "CUDA error 1 (invalid argument): kernel scale<float>",
 }

@@ -60,7 +60,7 @@ def test_two_thirds_of_a_large_kernels_time_are_doubted(
     figures: tuple[float, float, float, float],
 ) -> None:
     base, base_profiled, judged, profiled = figures
-    assert "Nsight Compute saw" in doubt(time(base, base_profiled, judged * 2 / 3, profiled))
+    assert "Nsight Compute measured" in doubt(time(base, base_profiled, judged * 2 / 3, profiled))
 
 
 def test_a_tenth_of_any_kernel_is_doubted() -> None:

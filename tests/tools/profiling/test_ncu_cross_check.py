@@ -147,7 +147,7 @@ def test_a_judged_time_that_is_not_true_is_not_believed(
     ]
     base = built(TASK.baseline)
     found, _ = cross_check(Runner(TASK, pick_device("cuda")), base, base, oracle_cases, false)
-    assert isinstance(found, Implausible) and "Nsight Compute saw" in found.why
+    assert isinstance(found, Implausible) and "Nsight Compute measured" in found.why
 
 
 @pytest.mark.gpu

@@ -129,8 +129,8 @@ def with_floor(reachable_us: float) -> Timed:
 
 def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
     told = (
-        "case 2 is below time_reachable: either the estimate or the floor is wrong there, so do"
-        " not rely on it"
+        "case 2 is below time_reachable: either the estimate or the floor is wrong there, so"
+        " rely on neither"
     )
     for reachable_us, is_told in ((1.0, False), (1.52, False), (1.6, True)):
         found = with_floor(reachable_us)

@@ -103,14 +103,14 @@ def test_a_sound_reference(task: Task) -> None:
         (
             '"order": outputs["order"].sort().values',
             '"order": outputs["order"].roll(1)',
-            "canonical changes 'order'",
+            "canonical() changes 'order'",
             11,
         ),
         (
             '    return {**outputs, "order',
             '    SEEN.append(1)\n    return {**outputs, "codes": '
             'outputs["codes"] * 0 + len(SEEN), "order',
-            "canonical changes 'codes'",
+            "canonical() changes 'codes'",
             11,
         ),
     ],
@@ -127,7 +127,7 @@ def test_a_fault_is_named_with_the_line_of_its_function(
     [
         ("x.argsort()", "x.argsort().int()", "reference.py returns 'order' as torch.int32"),
         ("x * 254", "x.float()", "reference.py returns 'codes' as torch.float32"),
-        ('"order": x.argsort()', '"orders": x.argsort()', "gives no 'order'"),
+        ('"order": x.argsort()', '"orders": x.argsort()', "returns no 'order'"),
         ("x.argsort()}", "x.argsort()[:4]}", "(4,), but the contract says torch.int64 (8,)"),
     ],
 )

@@ -145,4 +145,4 @@ def test_what_anyone_may_have_written_there_does_no_harm(folder: Path, text: str
     path = folder / "room"
     path.write_text(text)
     with path.open() as file:
-        assert module._holder(file.fileno()) == "another Astra process holds it"
+        assert module._holder(file.fileno()) == "another Astra process has locked it"

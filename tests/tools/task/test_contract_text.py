@@ -26,7 +26,7 @@ def test_all_of_a_contract_is_told(tmp_path: Path) -> None:
     assert "0 <= value < blocks * block_size (an index into cache), no number twice" in slot
     assert "or -1 for no entry" in slot and "may be a null pointer" in bias
     aligned = task.args[1].model_copy(update={"stride_alignment_bytes": 4})
-    assert "1], a free one a multiple of 4 in bytes, values" in argument_text(aligned)
+    assert "1], each free stride a multiple of 4 bytes, values" in argument_text(aligned)
     assert "values from -8 to 8" in bias
     assert "workspace of the caller (its contents are unspecified)" in scratch
     assert types_text(task).count("T ") == 3 and "I int32" in types_text(task)
@@ -42,7 +42,7 @@ def test_a_shipped_task_reads_as_before() -> None:
     task = find_task("fused_add_rmsnorm")
     assert argument_text(task.args[0]) == (
         "input: T [tokens, h], readwrite, aligned to 16 bytes, row stride input_stride elements"
-        " (at least one row), values up to 1e+16, and as special values NaN, infinities and the"
+        " (at least one row), values up to 1e+16, plus the special values NaN, infinities and the"
         " dtype's largest number"
     )
     assert codes_text(task) == "dtype: 0 float32, 1 float16, 2 bfloat16."
@@ -53,9 +53,12 @@ def test_a_shipped_task_reads_as_before() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ("no_nan", "special values infinities and the dtype's largest number, no NaN"),
-        ("minus_inf", "values up to 10000, and negative infinity, no NaN"),
-        ("finite", "values up to 10000, no NaN and no infinity"),
+        (
+            "no_nan",
+            "plus infinities and the dtype's largest number as special values, but no NaN",
+        ),
+        ("minus_inf", "values up to 10000, plus negative infinity, but no NaN"),
+        ("finite", "values up to 10000, no NaN or infinity"),
     ],
 )
 def test_legal_values_beside_finite_numbers_are_named(values: str, words: str) -> None:

@@ -47,5 +47,5 @@ def test_measurements_are_told_apart_by_the_intervals_of_both() -> None:
 
 def test_the_rule_is_told_for_each_basis() -> None:
     assert "0.5%" in resolution_text("measured")
-    assert resolution_text("estimated") == "closer than 4%"
+    assert resolution_text("estimated") == "whose ratios differ by less than 4%"
     assert "intervals of both" in resolution_text("measured")

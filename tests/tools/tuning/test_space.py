@@ -76,7 +76,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
         ("int x = 3;  // tune:\n", "line 1: no values"),
         (
             "int x = 3;  // tune: 1\nint x = 3;  // tune: 1\n",
-            "line 2: x already has values in an earlier line",
+            "line 2: x already has values on an earlier line",
         ),
         ("int x = 3;  // tune: 1\n// require: x <\n", "line 2: 'x <'"),
         ("int x = 3;  // tune: 1\n// require: y < 2\n", "uses y"),
