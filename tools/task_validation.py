@@ -205,8 +205,8 @@ def _disagreement(
         yield from _hint(task, first.outcome)
     if not failed:
         yield (
-            "  task.toml allows this: narrow what the cases below name (its dims, its"
-            " values, its dtypes), or correct reference.py"
+            "  task.toml allows the cases below: narrow the dims, values or dtypes that they"
+            " name, or correct reference.py"
         )
 
 

@@ -97,7 +97,7 @@ def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
             f"the GPU was throttled {share} ({hot}), but these blocks could not be left out"
         )
     elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
-        notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
+        notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled or slowly clocked")
     return "; ".join(notes)
 
 

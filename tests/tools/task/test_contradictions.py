@@ -41,7 +41,7 @@ WRONG = [
     (
         'name = "slot", dtype = "I"',
         'name = "slot", dtype = "T"',
-        "only integers that are read can have an index",
+        "index requires an integer that is read",
     ),
     ('name = "bias"', 'name = "key"', "'key' is given twice"),
     ('name = "bias", dtype = "float32"', 'name = "bias", dtype = "int8", largest = 1', "integers"),
