@@ -270,7 +270,8 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "Go back to the end of this round and continue in a new folder; 0: back to the baseline.",
+            "Go back to the end of this round and continue in a new folder; 0: back to the"
+            " baseline.",
             "ROUND",
             ("--from", "--rewind"),
         ),

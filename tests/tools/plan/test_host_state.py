@@ -94,7 +94,8 @@ FAILED = {
     "tall_grid": "(4, 70000, 1), block (256, 1, 1), 0 bytes of dynamic shared memory:"
     " grid.y is 70,000, but at most 65,535 is allowed",
     "empty_grid": "CUDA error 1 (invalid argument): kernel scale<float>, grid"
-    " (0, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory: grid.x is 0, but must be at least 1",
+    " (0, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory: grid.x is 0, but must"
+    " be at least 1",
     "beyond_launch_bounds": "CUDA error 1 (invalid argument): kernel bounded, grid (1, 1, 1), block"
     " (128, 1, 1), 0 bytes of dynamic shared memory: 128 threads in a block, but at most 64 by the"
     " kernel's __launch_bounds__",

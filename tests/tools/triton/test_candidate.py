@@ -36,12 +36,12 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
     ("old", "new", "words"),
     [
         ("import triton\n", "import triton\nimport os\n", "os: the only allowed imports are"),
-        ("import triton\n", "import triton\nimport torch\n", "no torch"),
+        ("import triton\n", "import triton\nimport torch\n", "the caller passes all arguments"),
         ("import triton\n", "import triton\nprint(1)\n", "only imports, constants and functions"),
         ("import triton\n", "import triton\nEPS = open('x')\n", "a constant is NAME ="),
         ("import triton\n", "import triton\nclass A: pass\n", "only imports, constants"),
-        ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "the choice into the launcher"),
-        ("@triton.jit", "@triton.jit(noinline=True)", "the decorator @triton.jit alone"),
+        ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "configuration in the launcher"),
+        ("@triton.jit", "@triton.jit(noinline=True)", "@triton.jit as its only decorator"),
         ("BLOCK: tl.constexpr", "BLOCK: open('x')", "the only allowed annotation is tl.constexpr"),
         ("BLOCK: tl.constexpr", "BLOCK: tl.constexpr = open('x')", "a default must be a literal"),
         (LOAD, LOAD + "    import os\n", "Import: a kernel may not contain"),
@@ -70,8 +70,8 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         ("(tokens,)", "(tokens, 1, 1, 1)", "one to three axes"),
         ("(tokens,)", "(eps,)", "grid eps: it must be an integer"),
         ("(tokens,)", "(blocks,)", "blocks is not defined"),
-        ("eps,\n        BLOCK=BLOCK", "eps + out,\n        BLOCK=BLOCK", "it is pointer"),
-        ("BLOCK=BLOCK", "BLOCK=h", "too many values over the contract's dims"),
+        ("eps,\n        BLOCK=BLOCK", "eps + out,\n        BLOCK=BLOCK", "this is pointer"),
+        ("BLOCK=BLOCK", "BLOCK=h", "take so many values that more"),
         ("BLOCK=BLOCK", "SIZE=BLOCK", "SIZE: rmsnorm_kernel takes out_ptr"),
         ("        BLOCK=BLOCK,\n", "", "rmsnorm_kernel needs a value for BLOCK"),
         (WARPS, "num_warps=3", "num_warps=3: it must be one of"),
@@ -99,7 +99,7 @@ def test_what_python_cannot_parse_is_a_finding(task: Task, text: str) -> None:
     assert len(triton_findings(f"import triton\n{text}\n", task)) == 1
 
 
-@pytest.mark.parametrize(("lines", "words"), [(60, ""), (300, "numbers are too large")])
+@pytest.mark.parametrize(("lines", "words"), [(60, ""), (300, "number in the launcher")])
 def test_numbers_that_double_with_every_line_end(task: Task, lines: int, words: str) -> None:
     doubled = "".join(f"    x{n + 1} = x{n} + x{n}\n" for n in range(lines))
     findings = triton_findings(RMSNORM.replace(LAUNCH, f"    x0 = h\n{doubled}{LAUNCH}"), task)

@@ -76,7 +76,7 @@ def test_cpp_and_python_agree(tmp_path: Path) -> None:
     [
         ("a.real", "write integers"),
         ("a ** b", "write integers"),
-        ("s // a", "only integers"),
+        ("s // a", "only for integers"),
         ("a if a else b", "this is int, but bool is needed"),
         ("x + 1", "a number is needed"),
         ("min(a)", "wrong number of arguments"),
