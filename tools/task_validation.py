@@ -109,7 +109,7 @@ class TaskReport:
             note = f" (on {right} more it is the correct result)" if right else ""
             cases = counted(len(wrong), "case")
             lines.append(f"{argument}: {output}: fails on {caught} of {cases}{note}")
-        lines += [f"  not distinguished from real work: {text}" for text in self.undetected]
+        lines += [f"  not distinguishable from real work: {text}" for text in self.undetected]
         lines += [*self.large_atol, *(self.bugs.lines() if self.bugs else [])]
         if self.failed or self.hidden_failed or self.left_out:
             lines.append(f"to use the same cases again: --seed {self.seed}")

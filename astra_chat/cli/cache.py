@@ -51,7 +51,7 @@ def clear(
         typer.Option(
             "--to",
             metavar="SIZE",
-            help="Delete the least recently used files until at most this much is left.",
+            help="Delete the least recently used files until the cache is at most this large.",
         ),
     ] = "0",
     as_json: JsonOption = False,

@@ -58,7 +58,7 @@ def next_question(
 ) -> None:
     """Wait for the next unanswered question, and print it.
 
-    Exit code 4: there is no question, and no run can still ask one.
+    Exit code 4: no question is waiting, and no run can ask another one.
     """
     question = _awaited(box, role, run, timeout_s)
     prompt = _prompt(box, question, short)

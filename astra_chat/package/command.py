@@ -113,7 +113,7 @@ def package(
     """Package the fastest winner of each task among the given RUNs.
 
     A plugin contains only operators whose kernels were seen in the engine's CUDA graphs on a GPU:
-    --prove records them in a file, to be passed with --proof.
+    use --prove to record them in a file, and pass that file with --proof.
     """
     from contextlib import ExitStack
 

@@ -21,7 +21,7 @@ from astra_chat.tools.types import Finding
 SOURCE_BYTES = 512 * 1024
 """The longest source that is looked at."""
 _ADVICE = {
-    "torch": "not allowed: the caller passes all arguments to the launcher",
+    "torch": "do not use torch: the caller passes all arguments to the launcher",
     "triton.autotune": "choose the configuration in the launcher: if, num_warps=, num_stages=",
     "triton.heuristics": "compute the constant in the launcher",
 }

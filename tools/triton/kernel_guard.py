@@ -59,7 +59,7 @@ def _findings(node: ast.AST, names: Collection[str], known: Collection[str]) -> 
         case ast.Name(id=name) if name not in known:
             yield _finding(node, f"{name}: a kernel may not use this{did_you_mean(name, known)}")
         case ast.Call(func=ast.Name(id=name)) if name in names:
-            yield _finding(node, f"{name}(...): only functions of the file can be called")
+            yield _finding(node, f"{name}(...): only functions defined in the file can be called")
         case ast.Call(func=ast.Call() | ast.Subscript() | ast.IfExp()):
             yield _finding(node, f"{ast.unparse(node.func)[:60]}(...): call a function by its name")
         case _ if not isinstance(node, SYNTAX):

@@ -247,7 +247,7 @@ class _Reader:
             kind == "pointer" and not isinstance(value, ast.Name)
         ):
             place = f"{name}={ast.unparse(value)[:60]}"
-            raise NotAllowed(value, f"{place}: a {kind} cannot be passed there")
+            raise NotAllowed(value, f"{place}: a value of type {kind} cannot be passed here")
         if kind == "text" and not isinstance(value, ast.Constant):
             raise NotAllowed(value, f"{name}: write strings as literals")
 

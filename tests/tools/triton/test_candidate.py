@@ -55,7 +55,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         (LOAD, LOAD + "    (lambda: 1)()\n", "Lambda: a kernel may not contain"),
         (LOAD, LOAD + "    x = [i for i in range(3)]\n", "ListComp: a kernel may not contain"),
         (LOAD, LOAD + "    x = f'{eps}'\n", "JoinedStr: a kernel may not contain"),
-        (LOAD, LOAD + "    h(1)\n", "only functions of the file can be called"),
+        (LOAD, LOAD + "    h(1)\n", "only functions defined in the file"),
         (LOAD, LOAD + "    tl = 1\n", "tl: rmsnorm_kernel assigns a new value to this name"),
         ("def rmsnorm(out", "def rms(out", "no launcher: def rmsnorm(...) is not defined"),
         ("def rmsnorm(out, input", "def rmsnorm(input, out", "write def rmsnorm(out, input,"),
