@@ -199,7 +199,8 @@ class Recording:
         if not lines:
             return f"no request from the {place.who} is recorded"
         if times := sum(line.key == place.key for line in lines):
-            return f"the recording contains this request from the {place.who} only {counted(times, 'time')}"
+            seen = counted(times, "time")
+            return f"the recording contains this request from the {place.who} only {seen}"
         requests = [line.request for line in lines]
         number = nearest(place.request, requests)
         return (

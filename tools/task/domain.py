@@ -233,7 +233,7 @@ class Domain(Value):
         needed = {"permutation": shape[-1], "distinct": shape[-1], "slots": math.prod(shape)}
         least = needed.get(index.kind, 1 if math.prod(shape) and index.none is None else 0)
         if high - low < least:
-            found = f"there are {high - low} numbers from {low} to below {high}"
+            found = f"the range from {low} to below {high} has {high - low} numbers"
             yield ("below",), f"{found}, but the index needs {least}: {_at(names)}"
         limits = INTEGERS.get(arg.dtype_of(case), (0, 0))
         for field, value in (("from", low), ("below", high - 1), ("none", index.none)):
@@ -248,7 +248,9 @@ class Domain(Value):
             extent = math.prod(shape[axes : axes + 1] if lengths else shape[:axes])
             if high > extent + lengths:
                 where = "rows of " if lengths else ""
-                what = f"{high - 1} is valid, but {table.name} has {where}{extent} entries"
+                what = (
+                    f"the value {high - 1} is valid, but {table.name} has {where}{extent} entries"
+                )
                 yield ("below",), f"{what}: {_at(names)}"
 
     def require_small(self, case: Case) -> None:

@@ -141,7 +141,7 @@ def _function(node: ast.FunctionDef, task: Task) -> str:
             return f"@{text[:60]}: {advice}"
     if texts != ["triton.jit"]:
         return (
-            f"{node.name}: a function other than the launcher, {task.entry}, must have"
+            f"{node.name}: every function other than the launcher, {task.entry}, must have"
             " @triton.jit as its only decorator"
         )
     for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:

@@ -41,7 +41,7 @@ WRONG = [
     (
         'name = "slot", dtype = "I"',
         'name = "slot", dtype = "T"',
-        "index requires an integer that is read",
+        "index is only for integers that are read",
     ),
     ('name = "bias"', 'name = "key"', "'key' is given twice"),
     ('name = "bias", dtype = "float32"', 'name = "bias", dtype = "int8", largest = 1', "integers"),
@@ -50,7 +50,11 @@ WRONG = [
     ("range = [-8, 8]", "range = [8, 8]", "no numbers between 8 and 8"),
     ("range = [-8, 8]", "range = [-8, 8], largest = 3", "give range without largest"),
     ("range = [-8, 8]", 'range = [-8, 8], values = "any"', "values must be minus_inf or finite"),
-    ('access = "workspace"', 'access = "workspace", values = "finite"', "a float that is read"),
+    (
+        'access = "workspace"',
+        'access = "workspace", values = "finite"',
+        "only for floats that are read",
+    ),
     ("optional = true", 'optional = true, judged = { by = "exact" }', "not written"),
     ('access = "readwrite"', 'access = "readwrite", judged = { by = "quantized" }', "a scale"),
     (WRITTEN, WRITTEN + ', judged = { by = "distribution" }', "draws need probabilities"),
