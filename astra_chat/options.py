@@ -99,8 +99,8 @@ class RunArguments(TypedDict, total=False):
             "Model backend: PROVIDER:MODEL[,ROLE=PROVIDER:MODEL...], where PROVIDER is"
             " openai, anthropic, google, openrouter, ollama or vllm; or mailbox:DIR,"
             " scripted, transcript[:FILE], record:FILE:..., auto:FILE:... or replay:FILE."
-            " Default: transcript, the recorded run in the task's folder, with that run's"
-            " options if you give none; if no recorded run fits, {default}.",
+            " Default: transcript (the recorded run in the task's folder, with that run's options"
+            " if you give none), or {default} if no recorded run fits.",
             setting=True,
         ),
     ]
@@ -201,7 +201,7 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             12,
-            "Number of seeded bugs that score the tester's cases; default: {default}; 0: none.",
+            "Number of seeded bugs used to score the tester's cases; default: {default}; 0: none.",
             least=0,
             most=1000,
             setting=True,
@@ -242,7 +242,7 @@ class RunArguments(TypedDict, total=False):
         Option(
             None,
             "From round 2 on, show the planner what the runs in this memory file found (see"
-            " astra-chat memory); off: no memory, the default.",
+            " astra-chat memory); off (default): no memory.",
             "FILE",
             setting=True,
         ),
@@ -270,7 +270,8 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "Go back to the end of this round and continue in a new folder; 0 is the baseline.",
+            "Go back to the end of this round and continue in a new folder; 0: back to the"
+            " baseline.",
             "ROUND",
             ("--from", "--rewind"),
         ),
@@ -280,7 +281,7 @@ class RunArguments(TypedDict, total=False):
         Option(
             False,
             "With --resume and --branch: use the models, addresses, key variables and budgets"
-            " that FILE records.",
+            " recorded in FILE.",
         ),
     ]
 

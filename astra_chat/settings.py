@@ -191,7 +191,9 @@ def write_setting(file: Path, name: str, value: str | int | float | None) -> Non
         read_file(file)
         old = file.read_text(encoding="utf-8")
     elif is_data(file.parent):
-        raise BadInput(f"{file.parent} is a task's or a run's folder: no settings are read there")
+        raise BadInput(
+            f"{file.parent} is the folder of a task or a run: no settings are read from it"
+        )
     text = "".join(_lines(old, name, value))
     require_no_key(text, file)
     written = tomllib.loads(text)

@@ -51,7 +51,7 @@ at one address. Empty: rows, where the strides are those of a packed buffer, els
 PACKED_TEXT: dict[str, str] = {
     "apart": "not packed",
     "rows": "packed",
-    "tensors": "one tensor behind the other",
+    "tensors": "one tensor directly after the other",
     "neighbours": "in neighbouring allocations",
     "same": "in place",
 }

@@ -146,7 +146,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
             "faults that occur only on real hardware: blocks ran one after the other in a fixed"
             " order, so an incorrect memory order between blocks that use fences and atomics"
             " goes unnoticed",
-            "uninitialized reads of local memory that do not reach a result",
+            "reads of uninitialized local memory that do not affect a result",
         ]
     else:
         sentences.append(
@@ -155,17 +155,16 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         )
         if not any(step.name == "sanitize" for step in evaluation.steps):
             sentences.append(
-                "out-of-bounds reads without effect: the sanitizers did not run (they run only on"
-                " finalists)"
+                "out-of-bounds reads that change no result: the sanitizers did not run (they run"
+                " only on finalists)"
             )
     if isinstance(evaluation.outcome, Timed):
         sentences.append(
-            "the effect of other clocks, temperatures or loads than during the measurement, and"
-            " differences between processes: the interval covers only the blocks of one process"
+            "a different ratio at clocks, temperatures or loads other than those measured, or in"
+            " another process: the interval covers only the blocks of one process"
             if evaluation.outcome.basis == "measured"
             else (
-                "that the kernel is slower on a GPU: nothing was measured, and estimates can be"
-                " wrong"
+                "a kernel that is slower on a GPU: nothing was measured, and estimates can be wrong"
             )
         )
     else:
@@ -193,11 +192,11 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         *_swept(record),
         *_rows(record),
         *_precision(evaluation, record),
-        "trivial outputs (zeros, a constant, an unchanged input, the expected output times 1.05)"
-        " were shown to fail on this task's cases",
+        "trivial outputs (zeros, a constant, an unchanged input, the expected output multiplied by"
+        " 1.05) were shown to fail on this task's cases",
     ]
     sentences += [f"drawn but not used: {text}" for text in record.left_out]
-    sentences += [f"not combined in any call: {text}" for text in record.uncovered]
+    sentences += [f"not covered by any call: {text}" for text in record.uncovered]
     sentences += [
         f"drawn for kernels that no other case launches: {c.label}" for c in record.sought
     ]
@@ -294,7 +293,7 @@ def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         )
     if paired := record.how.get("overlapped"):
         sentences.append(
-            f"{counted(paired, 'call')} while another call ran: nothing is shared between calls"
+            f"{counted(paired, 'call')} made while another call ran: calls share nothing"
         )
     outcome = evaluation.outcome
     correct = outcome.correct if isinstance(outcome, Timed) else outcome

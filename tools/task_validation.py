@@ -109,7 +109,7 @@ class TaskReport:
             note = f" (on {right} more, this output is the correct result)" if right else ""
             cases = counted(len(wrong), "case")
             lines.append(f"{argument}: {output}: fails on {caught} of {cases}{note}")
-        lines += [f"  not distinguished from real work: {text}" for text in self.undetected]
+        lines += [f"  not distinguishable from real work: {text}" for text in self.undetected]
         lines += [*self.large_atol, *(self.bugs.lines() if self.bugs else [])]
         if self.failed or self.hidden_failed or self.left_out:
             lines.append(f"to use the same cases again: --seed {self.seed}")
@@ -205,8 +205,8 @@ def _disagreement(
         yield from _hint(task, first.outcome)
     if not failed:
         yield (
-            "  task.toml allows this: narrow what the cases below name (its dims, its"
-            " values, its dtypes), or correct reference.py"
+            "  task.toml allows the cases below: narrow the dims, values or dtypes that they"
+            " name, or correct reference.py"
         )
 
 

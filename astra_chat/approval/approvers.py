@@ -65,7 +65,7 @@ WHY = {
 """What is asked after a rejection, by whether it is in the last round: no planner follows that."""
 MEANING: dict[Gate, dict[str, str]] = {
     "run": {
-        "yes": "to check and time it, its code runs on this machine, in isolation",
+        "yes": "its code runs on this machine, in isolation, to be checked and timed",
         "no": "none of its code is run",
     },
     "accept": {

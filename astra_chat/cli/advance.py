@@ -30,7 +30,7 @@ def advance(
         bool,
         typer.Option(
             "--accept-recorded-options",
-            help="Use the models, addresses, key variables and budgets that each run records.",
+            help="Use the models, addresses, key variables and budgets recorded in each run.",
         ),
     ] = False,
     trust: TrustOption = False,

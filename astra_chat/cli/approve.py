@@ -54,7 +54,7 @@ def approve(
     ] = False,
     go_on: Annotated[bool, typer.Option("--resume", help="Resume the run immediately.")] = False,
 ) -> None:
-    """Show what a run is waiting for, and decide on it."""
+    """Show the decision that a run is waiting for, and make it."""
     from astra_chat.approval.approvers import Approver, GivenDecision, Terminal
     from astra_chat.approval.pending import record, waiting
     from astra_chat.approval.view import show_question

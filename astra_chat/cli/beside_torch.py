@@ -48,7 +48,7 @@ def beside_torch(
     compilations: Annotated[
         int,
         typer.Option(
-            min=0, max=20, help="Compilations by torch.compile, the best of which counts."
+            min=0, max=20, help="How many times to run torch.compile; the fastest result counts."
         ),
     ] = 3,
     mode: Annotated[CompileMode, typer.Option(help="Mode of torch.compile.")] = CompileMode.DEFAULT,
@@ -58,8 +58,9 @@ def beside_torch(
     """Time KERNEL against the PyTorch module of a task from `astra-chat new --from problem.py`:
     eager and torch.compile, launched call by call and replayed as CUDA graphs.
 
-    KERNEL is checked first. Each baseline and KERNEL are timed by turns on the same buffers in one
-    process; a baseline that cannot be timed is listed with the reason. This needs a GPU.
+    KERNEL is checked first. Then KERNEL and the baselines are timed alternately, on the same
+    buffers in one process; a baseline that cannot be timed is listed with the reason. This needs
+    a GPU.
     """
     from astra_chat.cli.judge import show_evaluation
     from astra_chat.cli.kernel_text import text_of
@@ -89,11 +90,11 @@ def beside_torch(
 def lines(found: BesideModule) -> Iterator[str]:
     """The report as lines of text: what holds for all, then a line for each baseline."""
     allowed = "on" if found.tensor_float32 else "off"
-    yield f"{found.task}: candidate {found.candidate} beside PyTorch on {found.device}"
+    yield f"{found.task}: candidate {found.candidate} compared with PyTorch on {found.device}"
     yield f"TF32 in products and convolutions of float32: {allowed} (tensor_float32 of task.toml)"
     yield (
-        f"torch.compile: mode {found.mode}, best of {found.compilations} compilations, each from"
-        " empty caches"
+        f"torch.compile: mode {found.mode}, best of {found.compilations} compilations, each"
+        " starting with empty caches"
     )
     yield f"trust: {found.trust}"
     case = None

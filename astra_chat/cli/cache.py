@@ -35,7 +35,7 @@ def info(as_json: JsonOption = False) -> None:
         head = {"schema": SCHEMA, "folder": str(cache_root()), "limit_bytes": limit}
         print(json.dumps({**head, **_numbers(every), "kinds": sizes}, indent=2))
         return
-    print(f"{cache_root()}: limit {_size(limit)} ({LIMIT_VARIABLE} sets another)")
+    print(f"{cache_root()}: limit {_size(limit)} (set {LIMIT_VARIABLE} to change it)")
     for name, found in [*kinds.items(), ("total", every)]:
         using = sum(one.in_use for one in found)
         size = _size(sum(one.size_bytes for one in found))
@@ -51,7 +51,7 @@ def clear(
         typer.Option(
             "--to",
             metavar="SIZE",
-            help="Delete the least recently used files until at most this much is left.",
+            help="Delete the least recently used files until the cache is at most this large.",
         ),
     ] = "0",
     as_json: JsonOption = False,

@@ -52,7 +52,7 @@ def start(
         typer.Option("-o", "--out", help="The campaign's folder; default: transcripts/FILE."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the campaign in its folder.")
+        bool, typer.Option("--resume", help="Continue the campaign that its folder contains.")
     ] = False,
     wait: Annotated[
         bool,

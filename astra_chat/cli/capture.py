@@ -39,8 +39,8 @@ def capture(
     ] = False,
 ) -> None:
     """Run PROGRAM and record its calls of an operator: shapes, strides, dtypes, views of one
-    buffer, ranges of values, and numbers of calls. `new --calls` and `tasks update --calls` turn
-    them into cases."""
+    buffer, ranges of values, and how often each call was made. `new --calls` and
+    `tasks update --calls` turn the recorded calls into cases."""
     from astra_chat.tools.capture.calls import calls_text
     from astra_chat.tools.capture.findings import (
         contradictions,

@@ -27,8 +27,8 @@ MapOption = Annotated[
         "--map",
         metavar="NAME=PARAMETER",
         help="Match a name in the contract (argument, dim or scalar) to one of the operator's"
-        " parameters; for its result, write 'result'. By default, parameters are matched by name,"
-        " then by order.",
+        " parameters; for the operator's result, write 'result'. By default, parameters are"
+        " matched by name, then by order.",
     ),
 ]
 

@@ -17,7 +17,9 @@ from astra_vgpu.ground.errors import BadInput
 
 SCHEMA = "astra-chat/config/1"
 app = typer.Typer(help="Show and change the settings: astra.toml.", no_args_is_help=False)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The Python name of the option.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The setting's name, as in `astra-chat config list`.")
+]
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="Use the project's file instead of the user's.")
 ]
@@ -68,7 +70,8 @@ def put(
     value: Annotated[
         str,
         typer.Argument(
-            metavar="VALUE", help="The value, written as after the option on the command line."
+            metavar="VALUE",
+            help="The value, as you would give it to the option on the command line.",
         ),
     ],
     project: ProjectOption = False,
@@ -98,12 +101,12 @@ def unset(name: NameArgument, project: ProjectOption = False) -> None:
     settings.write_setting(file, name, None)
 
 
-@app.command(short_help="Print the files that are read.")
+@app.command(short_help="List the configuration files that are read.")
 def path() -> None:
-    """Print the files that are read; a later one overrides an earlier one."""
+    """List the configuration files that are read, in order; later files override earlier ones."""
     found = settings.project_file()
     for file in (settings.user_file(), *([found] if found else [])):
-        print(f"{file}{'' if file.is_file() else '  (not there)'}")
+        print(f"{file}{'' if file.is_file() else '  (does not exist)'}")
 
 
 def _target(project: bool) -> Path:

@@ -54,7 +54,7 @@ TimedOption = Annotated[
     typer.Option(
         "--case",
         metavar="CASE",
-        help="Case to time instead of the task's, as in task.toml; may be repeated.",
+        help="Case to time instead of the task's cases, as in task.toml; may be repeated.",
     ),
 ]
 ExplainOption = Annotated[
@@ -193,7 +193,7 @@ def evaluate(
     as_json: JsonOption = False,
     **judging: Unpack[EvaluateOptions],
 ) -> None:
-    """Check, time and profile KERNEL, and print the report that the models in a chat get."""
+    """Check, time and profile KERNEL, and print the report that the models in a chat receive."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.evaluating import evaluate as evaluated
 
@@ -336,7 +336,7 @@ def _explanation(evaluation: Evaluation, task: Task) -> RenderableType:
         style = {"passed": "green", "failed": "bold red"}.get(story.state, "dim")
         parts += [Text(f"{story.gate}: {story.state}", style), *map(_indented, story.saw)]
     if open_points := not_ruled_out(evaluation, task):
-        parts += [Text("none of this rules out:", "bold"), *map(_indented, open_points)]
+        parts += [Text("not ruled out by these steps:", "bold"), *map(_indented, open_points)]
     return Group(*parts, "")
 
 

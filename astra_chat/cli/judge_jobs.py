@@ -148,8 +148,8 @@ def answer(
         typer.Option(metavar="JSON", help="Only check whether this machine can judge the jobs."),
     ] = None,
 ) -> None:
-    """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray
-    call. The command exits at the end of stdin.
+    """Judge jobs read from stdin, and write the results to stdout; --judge ssh:HOST and
+    --judge ray call this command. The command exits at the end of stdin.
     """
     import sys
 

@@ -25,7 +25,7 @@ DirArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The mailbox: the folder of --models mailbox:DIR.")
 ]
 RoleOption = Annotated[str | None, typer.Option(help="Consider only questions to this role.")]
-RunOption = Annotated[str | None, typer.Option(help="Consider only questions of this run.")]
+RunOption = Annotated[str | None, typer.Option(help="Consider only questions from this run.")]
 
 
 def register(main: typer.Typer) -> None:
@@ -58,7 +58,7 @@ def next_question(
 ) -> None:
     """Wait for the next unanswered question, and print it.
 
-    Exit code 4: there is no question, and no run can still ask one.
+    Exit code 4: no question is waiting, and no run can ask another one.
     """
     question = _awaited(box, role, run, timeout_s)
     prompt = _prompt(box, question, short)
@@ -117,7 +117,8 @@ def answer(
         str, typer.Option(metavar="NAME", help="Your name; the transcript records it.")
     ] = "",
     as_is: Annotated[
-        bool, typer.Option("--as-is", help="Submit it even if it contradicts the run's facts.")
+        bool,
+        typer.Option("--as-is", help="Submit the answer even if it contradicts the run's facts."),
     ] = False,
     then_next: Annotated[
         bool,

@@ -12,7 +12,10 @@ from astra_chat.display.notes import note
 from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
-app = typer.Typer(help="Save what confirmed runs found, for later runs.", no_args_is_help=True)
+app = typer.Typer(
+    help="Save the plans of confirmed runs, and their results, for later runs.",
+    no_args_is_help=True,
+)
 FileOption = Annotated[
     Path | None,
     typer.Option(
@@ -27,7 +30,7 @@ def register(main: typer.Typer) -> None:
 
 @app.callback()
 def memory() -> None:
-    """Save what confirmed runs found, for later runs."""
+    """Save the plans of confirmed runs, and their results, for later runs."""
 
 
 @app.command(short_help="Add the plans of runs with a confirmed winner.")
@@ -38,7 +41,7 @@ def add(
     ],
     memory: FileOption = None,
 ) -> None:
-    """Add the plans of runs whose winner was confirmed; exit with 1 if a run has none."""
+    """Add the plans of runs with a confirmed winner; exit with 1 if a run has none."""
     from astra_chat.memory.cards import cards_of
     from astra_chat.memory.file import merged, read_memory, write_memory
 
@@ -64,7 +67,7 @@ def add(
 
 @app.command("list")
 def show_all(memory: FileOption = None) -> None:
-    """Print each card on one line, with its number."""
+    """Print each memory card on one line, with its number."""
     from astra_chat.memory.file import read_memory
 
     for number, card in enumerate(read_memory(_file(memory)), 1):
@@ -78,7 +81,7 @@ def show(
     ],
     memory: FileOption = None,
 ) -> None:
-    """Print one card in full."""
+    """Print one memory card in full."""
     from astra_chat.memory.file import read_memory
 
     cards = read_memory(_file(memory))

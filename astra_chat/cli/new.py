@@ -26,7 +26,7 @@ LauncherOption = Annotated[
         metavar="FILE",
         help=(
             "C++ file with a function that takes pointers and numbers and calls yours; needed if"
-            " yours takes structs or objects. It is compiled after the kernel's file."
+            " yours takes structs or objects. This file is compiled after the kernel's."
         ),
     ),
 ]
@@ -167,10 +167,11 @@ def reference_function(text: str | None) -> ReferenceFunction | None:
 def require_complete(folder: Path, name: str) -> None:
     """Raise BadInput with a note for each place that is left to a person."""
     from astra_chat.tools.new.unfinished import marks
+    from astra_chat.tools.wording import counted
     from astra_vgpu.ground.errors import BadInput
 
     if left := marks(folder):
-        error = BadInput(f"{name} is not complete: {len(left)} places to fill in:")
+        error = BadInput(f"{name} is not complete: {counted(len(left), 'place')} to fill in:")
         for place in left:
             error.add_note(f"  {folder}/{place}")
         raise error

@@ -128,8 +128,8 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
 
     if file.suffix in (".py", ".json"):
         raise BadInput(
-            f"{file} is not a CUDA file: make a task of it with `astra-chat new`, and use"
-            " `astra-chat run`"
+            f"{file} is not a CUDA file: create a task from it with `astra-chat new`, then"
+            " use `astra-chat run`"
         )
     if how.calls:
         with reading(how.calls), how.calls.open():
@@ -173,8 +173,8 @@ def _require_complete(task: Path) -> None:
         if problem := launcher_problem(load_task(task)):
             raise BadInput(f"{task}/{problem}")
     except BadInput as error:
-        error.add_note(f"see all of it with: astra-chat tasks check {task}")
-        error.add_note("then run the same command again, which continues from there")
+        error.add_note(f"to see all problems: astra-chat tasks check {task}")
+        error.add_note("then run the same command again: it continues from there")
         raise
 
 

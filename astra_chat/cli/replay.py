@@ -28,14 +28,15 @@ def replay(
     prompts: Annotated[
         bool,
         typer.Option(
-            "--prompts", help="Show the prompt of each turn, as this version of Astra writes it."
+            "--prompts",
+            help="Show the prompt of each turn, as this version of Astra would write it.",
         ),
     ] = False,
     turn: Annotated[int | None, typer.Option(metavar="N", help="Show only this turn.")] = None,
     round_number: Annotated[
         int | None,
         typer.Option(
-            "--round", metavar="N", help="Show only this round; 0 is everything before the first."
+            "--round", metavar="N", help="Show only this round; 0: what precedes the first round."
         ),
     ] = None,
     role: Annotated[
@@ -46,7 +47,8 @@ def replay(
         str | None,
         typer.Option(
             metavar="CANDIDATE",
-            help="Print a source: a candidate's name (or its first digits), baseline, or best.",
+            help="Print the source of a candidate, given by name (or its first digits), of"
+            " baseline, or of best.",
         ),
     ] = None,
     diff: Annotated[
@@ -56,7 +58,7 @@ def replay(
     grep: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Print the lines of the chat and the kernels that contain TEXT."
+            metavar="TEXT", help="Print the lines that contain TEXT, in the chat and the kernels."
         ),
     ] = None,
     speed: Annotated[
@@ -70,7 +72,7 @@ def replay(
         bool | None,
         typer.Option(
             "--pager/--no-pager",
-            help="Show the output in $PAGER, which is the default on a terminal.",
+            help="Show the output in $PAGER (the default on a terminal).",
         ),
     ] = None,
     rejudge: Annotated[

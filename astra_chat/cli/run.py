@@ -44,7 +44,7 @@ def run(
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", help="Print everything that the roles say, even on a terminal."),
+        typer.Option("--verbose", help="Print the agents' messages in full, even on a terminal."),
     ] = False,
     **given: Unpack[RunArguments],
 ) -> None:

@@ -24,7 +24,7 @@ def skill(
         typer.Option(
             "--dir",
             metavar="DIR",
-            help="Write it to DIR/astra-chat/, where DIR is, for example, .claude/skills.",
+            help="Write the skill to DIR/astra-chat/, where DIR is, for example, .claude/skills.",
         ),
     ] = None,
     force: Annotated[

@@ -28,7 +28,7 @@ MutantsOption = Annotated[
     typer.Option(
         min=0,
         help=(
-            "Number of seeded bugs that score the check cases, drawn from all that fit the"
+            "Number of seeded bugs used to score the check cases, drawn from all that fit the"
             " baseline; 0: none."
         ),
     ),
@@ -128,8 +128,8 @@ def update(
         ),
     ] = False,
 ) -> None:
-    """Replace the bench list of a task with captured calls, weighted by how often each was made;
-    the rest of its task.toml stays as it is."""
+    """Replace a task's bench list with captured calls, each weighted by how often it was made;
+    the rest of task.toml stays as it is."""
     from astra_chat.tools.task.folder import task_names
     from astra_vgpu.ground.errors import BadInput
 

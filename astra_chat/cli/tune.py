@@ -51,8 +51,8 @@ def tune(
         int | None,
         typer.Option(
             min=1,
-            help="How many of the best-ranked combinations the judge measures: on a GPU (default"
-            " 16) by successive halving, on the virtual GPU (default 8) each in full.",
+            help="How many of the best-ranked combinations to judge. Default: 16 on a GPU, where"
+            " successive halving compares them; 8 on the virtual GPU, which judges each in full.",
         ),
     ] = None,
     by_shape: Annotated[
@@ -60,7 +60,7 @@ def tune(
         typer.Option(
             "--by-shape",
             help=(
-                "Choose separate constants for two ranges of shapes if this is faster on"
+                "Use separate constants for two ranges of shapes if this choice is faster on"
                 " held-out shapes."
             ),
         ),
@@ -72,8 +72,9 @@ def tune(
     **judging: Unpack[JudgeOptions],
 ) -> None:
     """Tune the constants that KERNEL marks: 'constexpr int THREADS = 256; // tune: 64 128 256'.
-    The virtual GPU ranks the combinations that build and meet every '// require: THREADS * ROWS
-    <= 1024', the judge measures the best-ranked ones, and the fastest is confirmed."""
+    The virtual GPU ranks the combinations that build and meet every condition in the source, such
+    as '// require: THREADS * ROWS <= 1024'. The judge measures the best-ranked ones and confirms
+    the fastest."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.language import is_triton
@@ -159,7 +160,7 @@ def _by_shape(table: ShapeTable) -> str:
 
     below, above = map(assignments, (table.below, table.above))
     words = f"by shape: {below} where {table.condition}, else {above}: {table.tuned_gain:.3f}x"
-    words += " the single choice on the tuned shapes"
+    words += " the speed of the single choice on the tuned shapes"
     if table.gain is not None:
         words += f", {table.gain:.3f}x on {len(table.held_out)} others"
         words += f" (a tie below {table.least:.3f}x)"

@@ -122,7 +122,7 @@ def read_texts(folder: Path, job: Job) -> dict[str, str]:
     for sha in sorted(job.texts):
         text = read_text(folder.parent / TEXTS / f"{sha}.txt")
         if text is None:
-            raise Unreadable(f"{TEXTS}/{sha}.txt, which it names, is missing")
+            raise Unreadable(f"{TEXTS}/{sha}.txt, which the job names, is missing")
         if sha256_of(text) != sha:
             raise Unreadable(f"{TEXTS}/{sha}.txt was changed: its hash does not match its name")
         found[sha] = text

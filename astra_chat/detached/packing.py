@@ -151,7 +151,7 @@ def unpack(file: Path, root: Path) -> Carried:
     known = {} if new else {folder.name: folder for folder in folders_under([root])}
     box, carried = root / JOBS, Carried()
     if box.is_symlink():
-        raise BadInput(f"{box} is a link, which Astra does not write through: delete it")
+        raise BadInput(f"{box} is a link, and Astra does not write through links: delete it")
     texts = {m[1]: text for name, text in members.items() if (m := OF_TEXTS.fullmatch(name))}
     plans: list[Callable[[], object]] = []
     for name, job in jobs.items():
@@ -212,7 +212,7 @@ class _Found:
             carried.refusals += 1
             return [lambda: write_refusal(folder, why.why, one_line(why.worker))]
         if missing := job.texts - self.texts.keys():
-            raise Unreadable(f"{TEXTS}/{min(missing)}.txt, which it names, is missing")
+            raise Unreadable(f"{TEXTS}/{min(missing)}.txt, which the job names, is missing")
         carried.jobs += 1
         return [lambda: write_job(box, job, self.texts)]
 

@@ -136,12 +136,10 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
 
 def band_line(argument: str, share: float) -> str:
     """How many results of an argument may be either neighbour, and why where these are many."""
-    line = (
-        f"precision: {share:.1%} of {argument} lie near a midpoint, where either neighbour passes"
-    )
+    line = f"precision: {share:.1%} of {argument} lie near a midpoint, so either neighbour passes"
     if share <= WIDE_SHARE:
         return line
-    return f"{line}: its terms cancel, or there are so many that float32's rounding errors add up"
+    return f"{line}: terms cancel, or there are so many that float32's rounding errors add up"
 
 
 def _sanitizers(evaluation: Evaluation) -> str:

@@ -62,7 +62,7 @@ STYLES = {
 INDENT = " " * 5
 LIST_MARK = "- "
 SHORTENED = (
-    "what the roles say is shortened here: --verbose or `astra-chat replay` shows it in full"
+    "agents' messages are shortened here: use --verbose or `astra-chat replay` to see them in full"
 )
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 """Between two sentences of a run's last message."""

@@ -62,7 +62,7 @@ def export(
     """Export recorded runs as data: one row for each evaluation (parquet, jsonl), chat examples
     (sft), states, actions and rewards (rl), or a flashinfer-bench data set.
 
-    Runs with the same name are exported only once.
+    Of several runs with the same name, only one is exported.
     """
     from astra_chat.analysis.recorded_run import load_transcript
     from astra_chat.display.notes import note

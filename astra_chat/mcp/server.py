@@ -279,7 +279,7 @@ def _of_mailboxes() -> list[Tool]:
             str, Field(description="Your name; the transcript records it.")
         ] = "",
         as_is: Annotated[
-            bool, Field(description="Submit it even if it contradicts the run's facts.")
+            bool, Field(description="Submit the answer even if it contradicts the run's facts.")
         ] = False,
     ) -> Given:
         """Check an answer against schema and facts, and give it to the run."""

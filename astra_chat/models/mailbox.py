@@ -65,7 +65,9 @@ class WaitsForAnswer(Exception):
 
     def __init__(self, question: Question, problem: str = "") -> None:
         also = f"; {problem}" if problem else ""
-        super().__init__(f"waiting for an answer of the {question.meta.role}: {question.id}{also}")
+        super().__init__(
+            f"waiting for an answer from the {question.meta.role}: {question.id}{also}"
+        )
         self.question = question
 
 

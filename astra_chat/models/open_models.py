@@ -111,8 +111,8 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
         if not (task.folder / SCRIPT).is_file():
             raise BadInput(
                 f"the recorded run of {task.name} has --strategy {recorded.strategy} and"
-                f" --baseline {recorded.tier}: leave them out, or choose a model backend: --models"
-                " mailbox:DIR or openai:MODEL"
+                f" --baseline {recorded.tier}: omit these options, or choose a model backend:"
+                " --models mailbox:DIR or openai:MODEL"
             )
     return options.model_copy(update={"models": "scripted"})
 

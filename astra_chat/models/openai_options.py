@@ -177,8 +177,8 @@ def _no_option(name: str) -> str:
 def _warn_of_short_key(name: str) -> None:
     """Warn of a key that is too short to be masked, once for each variable."""
     logger.warning(
-        "the key in %s has fewer than %d characters: if a server repeats it in an error message,"
-        " it is not masked",
+        "the key in %s has fewer than %d characters, so it is not masked if a server repeats it"
+        " in an error message",
         name,
         MASKED_CHARACTERS,
     )

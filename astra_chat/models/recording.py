@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ValidationError
 
 from astra_chat.tools.types import Device, Value, canonical_sha256
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.lines import read_lines
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
@@ -198,7 +199,8 @@ class Recording:
         if not lines:
             return f"no request from the {place.who} is recorded"
         if times := sum(line.key == place.key for line in lines):
-            return f"the recording has this request from the {place.who} only {times} times"
+            seen = counted(times, "time")
+            return f"the recording contains this request from the {place.who} only {seen}"
         requests = [line.request for line in lines]
         number = nearest(place.request, requests)
         return (

@@ -98,14 +98,14 @@ def _patched(
     words = (
         f"{begun.file}: candidate {best.candidate}, {gain} ({device.name})",
         f"against the content with sha256 {begun.sha256} (git blob {begun.blob})",
-        *([f"when commit {begun.commit} was checked out"] if begun.commit else []),
+        *([f"made with commit {begun.commit} checked out"] if begun.commit else []),
         _again_line(own, begun, place, transcript),
     )
     write_whole(own.patch, patch_text(changes, words).encode())
     yield f"{begun.file}: {gain}"
     if form.bridged:
         yield f"its {form.bridged} calls the winner's launcher, {task.entry}; test this once"
-    yield f"patch: {own.patch}, against sha256 {begun.sha256}"
+    yield f"patch: {own.patch}, for the file with sha256 {begun.sha256}"
     yield from _way(own, begun, place, text)
 
 
@@ -118,7 +118,7 @@ def _way(own: OwnFolder, begun: Begun, place: Place, text: str) -> Iterator[str]
     command = ["git", "-C", str(place.top), "apply", str(own.patch.resolve())]
     yield f"apply it: {shlex.join(command)}"
     if now != own.original:
-        yield f"{begun.file} has changed since: add --3way, or optimize it again with another -o"
+        yield f"{begun.file} has changed: add --3way, or optimize it again with a different -o"
 
 
 def _built(form: OwnForm, task: Task, device: Device) -> OwnForm:

@@ -35,7 +35,7 @@ def package(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="Run folders, transcripts, or evaluations saved by --json; with --check, the"
+            help="Folders of runs, transcripts, or evaluations saved with --json; with --check, the"
             " package.",
             callback=present,
         ),
@@ -56,7 +56,7 @@ def package(
         typer.Option(
             "--task",
             metavar="DIR",
-            help="Folder of a task of your own, whose engine.toml says where engines call it.",
+            help="Folder of your own task; its engine.toml says where engines call the kernel.",
         ),
     ] = None,
     arch: Annotated[
@@ -78,7 +78,7 @@ def package(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Start the engine with the winners, and record in FILE what it ran.",
+            help="Start the engine with the winners, and record in FILE which kernels it ran.",
         ),
     ] = None,
     engine_command: Annotated[
@@ -93,21 +93,27 @@ def package(
         bool,
         typer.Option(
             "--trial",
-            help="Write a plugin without a proof, which works only under `astra-chat step`.",
+            help="Write a plugin without a proof; it works only under `astra-chat step`.",
         ),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Show what a package hooks in the installed engine.")
+        bool,
+        typer.Option(
+            "--check", help="Show which functions of the installed engine a package hooks."
+        ),
     ] = False,
     python: Annotated[
         Path | None,
-        typer.Option(metavar="PYTHON", help="For --check: the engine's Python; default: this one."),
+        typer.Option(
+            metavar="PYTHON",
+            help="For --check: the engine's Python interpreter; default: Astra's own.",
+        ),
     ] = None,
 ) -> None:
     """Package the fastest winner of each task among the given RUNs.
 
     A plugin contains only operators whose kernels were seen in the engine's CUDA graphs on a GPU:
-    record this with --prove, then pass the file with --proof.
+    use --prove to record them in a file, and pass that file with --proof.
     """
     from contextlib import ExitStack
 

@@ -90,7 +90,7 @@ def proved_plugin(
         missing = sorted(set(gpus) - shown)
         off = [seen.off for proof in proofs if (seen := proof.operators.get(name)) and seen.off]
         if missing or off:
-            why = off[0] if off else f"not seen on {', '.join(missing)}"
+            why = off[0] if off else f"its kernels were not seen on {', '.join(missing)}"
             note(f"{name}: {one.best.candidate} is left out: {why}")
             continue
         if own := hooks_of(one, engine):
@@ -103,9 +103,10 @@ def proved_plugin(
             }
             print(f"{name}: {one.words}")
             if steps[name]:
-                note(f"{name}: it handles only calls of steps in which it is faster")
+                note(f"{name}: the winner handles calls only in steps in which it is faster")
             if not winners[name].measured:
-                note(f"{name}: not timed on {', '.join(gpus)}: it handles every call that it can")
+                where = ", ".join(gpus)
+                note(f"{name}: not timed on {where}, so the winner handles every call that it can")
     if not winners:
         raise NotProved(f"according to these proofs, no winner of these runs was seen in {engine}")
     contents = Contents(

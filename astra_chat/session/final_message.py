@@ -171,7 +171,7 @@ def _reason_text(state: RunState, reason: EndReason) -> str:
             return "waiting until a question in the mailbox is answered"
         run = step.gate == "run"
         what = "run" if run else "accepted as the best"
-        return f"waiting for a decision: may candidate {state.shown} be {what}"
+        return f"waiting for a decision on whether candidate {state.shown} may be {what}"
     if reason == "budget":
         return "the run stopped because the next step would exceed its budget"
     if reason == "error":

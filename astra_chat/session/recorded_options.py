@@ -66,7 +66,7 @@ def accepted(
         typed = given.model_copy(
             update={one.field: getattr(recorded, one.field) for one in unaccepted}
         )
-        way = f"to use them: {command_line(typed, session, go_on)}"
+        way = f"to use what is recorded: {command_line(typed, session, go_on)}"
         error.add_note(way if paths else f"{way}, or add {ACCEPT}")
         raise error
     unasked = {name: min(getattr(recorded, name), _default(name)) for name in BY_NO_OPTION}

@@ -348,11 +348,11 @@ class Session:
             return []
         if is_triton(source):
             named = f"its source is in {TRITON_SOURCE}"
-            return [f"{named}, a tvm-ffi module of it in best/" if whole else named]
+            return [f"{named}, and a tvm-ffi module of it is in best/" if whole else named]
         if not whole:
             return ["its source is in best.cu"]
         return [
-            "its source is in best.cu, a tvm-ffi module of it in best/; best.cu and"
+            "its source is in best.cu, and a tvm-ffi module of it is in best/; best.cu and"
             " best.built.cu, the text that nvcc compiled for the judge, give identical"
             " object files"
         ]

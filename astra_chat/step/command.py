@@ -39,11 +39,11 @@ def step(
             "-o",
             "--out",
             metavar="FILE",
-            help="Write the report as JSON, which also serves as a proof.",
+            help="Write the report as JSON; this file also serves as a proof.",
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report as a page.")
+        Path | None, typer.Option(metavar="FILE", help="Write the report as an HTML page.")
     ] = None,
     models: Annotated[
         list[str] | None,
@@ -59,8 +59,8 @@ def step(
         typer.Option(
             metavar="MODULE:FUNCTION",
             help=(
-                "A function to use instead of a model: it takes a number of requests and returns"
-                " a function that computes one step."
+                "A function to use instead of a model: for a number of requests, it returns a"
+                " function that computes one step."
             ),
         ),
     ] = None,
@@ -69,17 +69,20 @@ def step(
         typer.Option("--batch", metavar="N", min=1, help="Requests in a step. Default: 1, 8, 64."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=6, max=10_000, help="Number of timings of each variant.")
+        int, typer.Option(min=6, max=10_000, help="How many times to time each variant.")
     ] = 25,
     alone: Annotated[
-        bool, typer.Option("--alone/--not-alone", help="Also measure each winner alone.")
+        bool,
+        typer.Option("--alone/--not-alone", help="Also measure the step with each winner alone."),
     ] = True,
     engine_arguments: Annotated[
         str, typer.Option(metavar="WORDS", help="Additional arguments for SGLang's server.")
     ] = "",
     python: Annotated[
         Path | None,
-        typer.Option(metavar="PYTHON", help="The engine's Python. Default: this one."),
+        typer.Option(
+            metavar="PYTHON", help="The engine's Python interpreter. Default: Astra's own."
+        ),
     ] = None,
     samples: Annotated[
         Path | None,
@@ -91,10 +94,10 @@ def step(
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Time one captured decode step with and without each winner, and compare its logits.
+    """Time one captured decode step with and without each winner, and compare the logits.
 
     Variants take turns in one process, on one GPU. The report says which winners a package should
-    contain: `astra-chat package --proof` takes it as its proof, and leaves out the others.
+    contain: `astra-chat package --proof` accepts it as a proof and leaves out the other winners.
     """
     import shlex
 

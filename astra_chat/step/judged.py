@@ -366,7 +366,7 @@ def _why_not_engaged(name: str, some: Sequence[Samples], models: Sequence[ModelR
     )
     if took:
         return "it handled calls, but none of its kernels is in a graph"
-    return "these steps do not call it"
+    return "the measured steps do not call this operator"
 
 
 def _proof(some: Sequence[Samples], operators: Mapping[str, OperatorResult]) -> Proof:

@@ -117,7 +117,7 @@ class Samples(Value):
             )
         plain = self.variants[WITHOUT].batches
         if not plain:
-            raise ValueError("no number of requests was measured")
+            raise ValueError("the step without winners was not measured")
         for name, variant in self.variants.items():
             for batch, one in variant.batches.items():
                 other = plain.get(batch)

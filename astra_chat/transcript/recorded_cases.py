@@ -93,5 +93,5 @@ def require_bounded_task(
             if (size := task.buffer_bytes(case)) > most_bytes:
                 raise BadInput(
                     f"{where}: the task's {name} case {case.label[:200]} takes {size:,}"
-                    f" bytes, more than {most_bytes:,}: add --trust if you know where it comes from"
+                    f" bytes, more than {most_bytes:,}: add --trust if you know the origin"
                 )

@@ -70,4 +70,4 @@ def require_no_links(folder: Path, entry: str) -> None:
     names = (TRANSCRIPT, *sources, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():
-            raise BadInput(f"{path} is a link, which a run does not write through: delete it")
+            raise BadInput(f"{path} is a link, and a run does not write through links: delete it")

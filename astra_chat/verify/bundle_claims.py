@@ -73,7 +73,7 @@ def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
     for turn, evaluation in run.evaluations:
         where, evidence = about(turn, evaluation), evaluation.evidence
         if evidence is None:
-            yield unchecked(CODE, where, "the transcript contains no hash of it")
+            yield unchecked(CODE, where, "the transcript contains no hash of this code")
             continue
         for sha in (evidence.cubin_sha256, evidence.baseline_cubin_sha256):
             codes.setdefault(sha, where)

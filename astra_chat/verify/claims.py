@@ -76,10 +76,10 @@ def unchecked(name: str, about: str, why: str) -> Claim:
 
 
 def differences(pairs: Iterable[tuple[str, object, object]]) -> str:
-    """ "ratio is recorded as 2.0, recomputed 1.5; ..." of (name, recorded, recomputed); "" where
-    all agree. Numbers agree to nine digits: another CPU may round otherwise."""
+    """ "ratio is recorded as 2.0, but recomputed as 1.5; ..." of (name, recorded, recomputed);
+    "" where all agree. Numbers agree to nine digits: another CPU may round otherwise."""
     return "; ".join(
-        f"{name} is recorded as {_text(said)}, recomputed {_text(found)}"
+        f"{name} is recorded as {_text(said)}, but recomputed as {_text(found)}"
         for name, said, found in pairs
         if not same(said, found)
     )

@@ -59,7 +59,7 @@ def verify(
 ) -> None:
     """Recompute every claim of a recorded run: hashes, seeds, cases, figures, winner, ledger.
 
-    It needs no GPU and runs none of the run's code, unless --measure is given. Exit code 1: a claim
+    Without --measure, no GPU is needed and none of the run's code is executed. Exit code 1: a claim
     fails.
     """
     from astra_chat.display.console import console

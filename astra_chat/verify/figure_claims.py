@@ -115,7 +115,7 @@ def _limit(run: Run, evaluation: Evaluation, time: AnyTime, where: str) -> Claim
         found = contract_limit_us(run.task, time.case, evaluation.device)
     except (BadInput, KeyError):
         return unchecked(
-            LIMITS, where, f"this version has no constants for {evaluation.device.spec}"
+            LIMITS, where, f"this version of Astra has no constants for {evaluation.device.spec}"
         )
     why = differences([("limit", time.limit_us, found)])
     if why and not run.by_this_judge(evaluation):

@@ -58,7 +58,7 @@ def compared(then: Evaluation, now: Evaluation) -> list[Claim]:
     same_kind = then.device.kind == now.device.kind
     if not same_kind and isinstance(now.outcome, Timed):
         other = unchecked(
-            VERDICT_AGAIN, name, f"{now.device.name} uses another rule for the verdict"
+            VERDICT_AGAIN, name, f"{now.device.name} uses a different rule for the verdict"
         )
     else:
         other = claim(VERDICT_AGAIN, name, verdict(then.outcome) == verdict(now.outcome), why)
@@ -68,7 +68,7 @@ def compared(then: Evaluation, now: Evaluation) -> list[Claim]:
 def _times(then: Evaluation, now: Evaluation, why: str) -> Claim:
     if then.device.name != now.device.name:
         return unchecked(
-            REPEATS, then.candidate, f"recorded on {then.device.name}, not {now.device.name}"
+            REPEATS, then.candidate, f"recorded on {then.device.name}, not on {now.device.name}"
         )
     if not isinstance(then.outcome, Timed) or not isinstance(now.outcome, Timed):
         return claim(REPEATS, then.candidate, False, why)

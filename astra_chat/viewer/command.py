@@ -23,7 +23,7 @@ FolderArgument = Annotated[
 
 ListedArgument = Annotated[
     Path,
-    typer.Argument(metavar="DIR", help="Folder, or archive of recordings, that contains runs."),
+    typer.Argument(metavar="DIR", help="Folder or archive that contains recorded runs."),
 ]
 
 runs_app = typer.Typer(help="List the runs in a folder.", no_args_is_help=True)

@@ -82,7 +82,7 @@ def test_a_tasks_and_a_runs_folder_say_nothing(place: Place, astra: Command, nam
     assert project_file() is None and read_settings() == {}
     code, out, err = astra("config")
     assert code == 0 and "(default)" in out and f"{file} is not read" in err
-    with pytest.raises(BadInput, match="no settings are read there"):
+    with pytest.raises(BadInput, match="no settings are read from it"):
         file.unlink()
         write_setting(file, "rounds", 3)
 

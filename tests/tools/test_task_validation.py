@@ -44,7 +44,7 @@ def test_a_loose_tolerance_shows(device: Device) -> None:
     loose = {name: Tolerance(rtol=1.0, atol=1e3) for name in task.tolerance}
     report = check_task(task.model_copy(update={"tolerance": loose, "oracle_ratio": 1e9}), device)
     assert not report.fit and not report.failed
-    told_apart = "not distinguished from real work: out: all zeros"
+    told_apart = "not distinguishable from real work: out: all zeros"
     assert any(told_apart in line for line in report.lines())
 
 

@@ -47,8 +47,8 @@ def unseen(calls: Calls) -> Iterator[str]:
             yield f"{one.name} was never called"
         if one.traced:
             yield (
-                f"{one.name}: torch.compile took it into a graph {counted(one.traced, 'time')}:"
-                " calls in compiled code may be missing (set TORCH_COMPILE_DISABLE=1 to capture"
+                f"torch.compile traced {one.name} into a graph {counted(one.traced, 'time')}:"
+                " its calls in compiled code may be missing (set TORCH_COMPILE_DISABLE=1 to capture"
                 " them all)"
             )
         if one.in_graphs:

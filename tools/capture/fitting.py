@@ -180,8 +180,8 @@ class CallFit:
         if not self._lies_so(case):
             for group in (group for group in shared.values() if len(group) > 1):
                 yield (
-                    f"{' and '.join(group)} are views of one buffer in a way that the"
-                    " contract does not state with packed or same"
+                    f"{' and '.join(group)} are views of one buffer in a way that"
+                    " neither packed nor same in the contract describes"
                 )
 
 

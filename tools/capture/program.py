@@ -122,9 +122,9 @@ def _reason(name: str, calls: Calls, found: Sequence[ProcessJournal]) -> str:
     wrapped = any(line["name"] == name for j in found for line in j.operators.values())
     if operator.traced:
         return (
-            f"torch.compile took {name} into a graph ({counted(operator.traced, 'time')}), and"
-            " compiled code no longer calls it: capture without torch.compile"
-            " (TORCH_COMPILE_DISABLE=1)"
+            f"torch.compile traced {name} into a graph ({counted(operator.traced, 'time')}), and"
+            " the compiled code no longer calls it: capture without torch.compile"
+            " (set TORCH_COMPILE_DISABLE=1)"
         )
     if operator.unreadable:
         return f"{operator.unreadable} calls of {name} could not be read: {operator.trouble}"

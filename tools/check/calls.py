@@ -36,7 +36,7 @@ from astra_chat.tools.wording import counted
 HOW_TEXT: dict[How, str] = {
     "fresh": "in fresh buffers",
     "same_buffers": "in buffers that previously held other inputs",
-    "graph": "under CUDA-graph capture, and replayed",
+    "graph": "captured as a CUDA graph and replayed",
     "overlapped": "while another call ran",
 }
 ON_A_GPU: tuple[How, ...] = ("graph", "overlapped")

@@ -220,7 +220,9 @@ class BaselineErrors:
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
             inexact = np.flatnonzero(exact & (got != expected))
             if len(inexact):
-                note = "with inputs of zeros and ones it must be exact, like the baseline's result"
+                note = (
+                    "for inputs of zeros and ones, the result must be exact, as the baseline's is"
+                )
                 return _wrong(arg, case, got, expected, ran, inexact, note)
         floor = own.floor if own else 0.0
         flushed = self._task.flushed(case)

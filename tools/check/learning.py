@@ -32,7 +32,7 @@ from astra_vgpu.ground.errors import BadInput
 TOO_MANY_FAILURES, MOST_FAILURES = 3, 12
 """Runs of the baseline that end early: from the first number on, only cases are tried that are
 nearer to one that works; after the second none."""
-RUN = "running the baseline to learn its own errors"
+RUN = "running the baseline to determine its errors"
 Like = Mapping[str, tuple[Case, Case]]
 """Cases that differ from another in their seed only, by key: each with that other."""
 

@@ -151,7 +151,9 @@ def _host_time(report: CaseReport) -> float:
 
 def _found(report: CaseReport, case: Case) -> Failure | None:
     if report.parts:
-        return _refused(f"on a GPU the launcher differs from its launch plan: {report.parts}", case)
+        return _refused(
+            f"on a GPU, the launcher does not follow its launch plan: {report.parts}", case
+        )
     return failure_of(report, case)
 
 

@@ -86,7 +86,7 @@ class Ties:
             if odd >= MANY and own <= EXACT and odd > INEXACT * total and one_way:
                 note = (
                     f"{odd:,} of {total:,} exact results halfway between two values are not"
-                    f" rounded to even, but only {own:.1%} of the baseline's are not: round to"
+                    f" rounded to even, against only {own:.1%} of the baseline's: round to"
                     " nearest even"
                 )
                 return self._last[kind].model_copy(update={"note": note})

@@ -199,7 +199,7 @@ class _Trials:
                 )
             with np.errstate(over="ignore"):
                 much = 2.0 if self.arg.dtype_of(self.case) == UNSIGNED_POWERS else MUCH
-                yield f"the expected output times {much:g}", expected * much
+                yield f"the expected output multiplied by {much:g}", expected * much
         else:
             yield from self._of_integers(expected)
         for given in self.task.args:

@@ -182,7 +182,7 @@ def _require_task(draft: Draft, notes: Sequence[str]) -> None:
     """Raises BadInput where no task can be made of it."""
     if not draft.dims or not any(t.written for t in draft.tensors):
         what = (
-            "no tensor that it writes"
+            "no tensor to write its result to"
             if draft.dims
             else "no size (an integer parameter such as int n)"
         )

@@ -259,7 +259,7 @@ def _built(folder: Path) -> tuple[Task, Build] | str:
     if isinstance(made, TimedOut):
         return (
             f"the file does not build within {made.limit_s:.0f} s: leave out templates that your"
-            " calls do not need, with macros of the project (-D)"
+            " calls do not need, using the project's macros (-D)"
         )
     if isinstance(made, BuildFailed):
         lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]

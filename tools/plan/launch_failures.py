@@ -38,7 +38,7 @@ def _launch(failed: FailedLaunch) -> str:
 
 
 def limit_text(failed: FailedLaunch) -> str:
-    """The limit, "grid.y is 70,000, at most 65,535"."""
+    """The limit, "grid.y is 70,000, but at most 65,535 is allowed"."""
     value, most = f"{failed.value:,}", f"at most {failed.most:,}"
     match failed.limit:
         case "clusters":
@@ -50,19 +50,19 @@ def limit_text(failed: FailedLaunch) -> str:
         case "dynamic shared memory":
             return f"{most} bytes{_raised(failed)}"
         case "shared memory":
-            return f"with the static {value}, {most}"
+            return f"{value} bytes with the static shared memory, {most}"
         case "threads by launch bounds":
-            return f"{value} threads in a block, {most} by the kernel's __launch_bounds__"
+            return f"{value} threads in a block, but {most} by the kernel's __launch_bounds__"
         case "threads by registers":
-            return f"{value} threads in a block, {most} with the registers that the kernel uses"
+            return f"{value} threads in a block, but {most} with the registers that the kernel uses"
         case "threads of a block" if failed.value:
-            return f"{value} threads in a block, {most}"
+            return f"{value} threads in a block, but {most}"
         case "blocks of a cooperative launch":
-            return f"{value} blocks in a cooperative launch, {most} run at once"
+            return f"{value} blocks in a cooperative launch, but {most} run at once"
         case name if failed.value < failed.least:
-            return f"{name} is {value}, at least {failed.least:,}"
+            return f"{name} is {value}, but must be at least {failed.least:,}"
         case name:
-            return f"{name} is {value}, {most}"
+            return f"{name} is {value}, but {most} is allowed"
 
 
 def _raised(failed: FailedLaunch) -> str:

@@ -245,7 +245,7 @@ class _Session:
                 f"{called.refused}: a launch plan may contain only kernels, memsets and copies"
                 " within the device"
             )
-            raise _Stopped(self._refused(case, f"{what} on the caller's stream and nothing else"))
+            raise _Stopped(self._refused(case, f"{what}, all on the caller's stream"))
         if called.strayed:
             binding = self.recorder.task.binding
             out = f" (perhaps the default stream? {DEFAULT_STREAM})" if binding else ""

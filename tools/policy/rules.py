@@ -92,7 +92,7 @@ RULES = (
         "a launcher must not allocate memory: use the arguments, registers and shared memory",
         called=True,
     ),
-    Rule("cudaEvent*", "only the judge may use events: it measures the time"),
+    Rule("cudaEvent*", "only the judge, which measures the time, may use events"),
     Rule(
         "cudaGraph* cudaStreamBeginCapture* cudaStreamEndCapture cudaStreamGetCapture*"
         " cudaStreamIsCapturing cudaStreamUpdateCapture*",

@@ -130,7 +130,11 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
     if header.text.startswith('"'):
         if header.text.strip('"') in headers:
             return None
-        own = f"quotes are only for {', '.join(headers)}" if headers else "a candidate is one file"
+        own = (
+            f"quotes are allowed only for {', '.join(headers)}"
+            if headers
+            else "a candidate is one file"
+        )
         return f"#include {header.text}: {own}; system headers need <>"
     if not rules.HEADERS.fullmatch(header.text):
         return f"#include {header.text}: a kernel may not include this header"

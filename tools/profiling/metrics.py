@@ -311,7 +311,7 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
     floor = "the model's floor: the time to copy the bytes that the task must move"
     rows += [
         (REACHABLE, reachable_us, floor),
-        (LEFT, max(0.0, total - reachable_us), "part of the time above time_reachable"),
+        (LEFT, max(0.0, total - reachable_us), "the time beyond time_reachable"),
     ]
     return [Metric(name=name, value=value, unit="us", words=words) for name, value, words in rows]
 

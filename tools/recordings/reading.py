@@ -130,7 +130,7 @@ def _default_run(path: Path, task: str, expected: str) -> bytes:
 def _no_member(archive: Path, name: str) -> BadInput:
     if name in ("", "."):
         first = archive / min(names_in(archive), default="NAME")
-        return BadInput(f"{archive} is an archive: give a member, as in {first}")
+        return BadInput(f"{archive} is an archive: name one of its members, as in {first}")
     near = nearest(name, names_in(archive))
     hint = f"; did you mean {archive / near}?" if near else ""
     return BadInput(f"{archive} contains no {name}{hint}")

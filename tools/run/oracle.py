@@ -358,7 +358,7 @@ class Oracle:
 
 def _answered(report: dict[str, Any], folder: Path) -> Answer:
     if report["kind"] == "failed":
-        return Answer(why=f"reference.py cannot judge it: {report['message']}")
+        return Answer(why=f"reference.py cannot judge the output: {report['message']}")
     return Answer(
         why=report["why"],
         argument=report["argument"],

@@ -47,7 +47,7 @@ def module_of(task: Task) -> ModuleFunction:
     """The module that is a task's reference. Raises NotRun where that is something else."""
     function = written_function(task)
     if not isinstance(function, ModuleFunction):
-        raise NotRun("the task's reference is no PyTorch module")
+        raise NotRun("the task's reference is not a PyTorch module")
     return function
 
 

@@ -99,7 +99,7 @@ def _take(
             stop.check()
         if time.monotonic() - last_report > TELL_S:
             last_report = time.monotonic()
-            on_wait(f"waiting {last_report - began:.0f} s for the GPU: {_holder(room)}")
+            on_wait(f"waiting for the GPU, {last_report - began:.0f} s so far: {_holder(room)}")
         time.sleep(POLL_S)
 
 

@@ -77,7 +77,7 @@ def invariance_problems(
         others = arg.shape[1:] if has_rows(arg, rule.rows) else arg.shape
         bounds = (arg.index.start, arg.index.below) if arg.index else ()
         if any(rule.rows in parse(text).names for text in (*others, *bounds)):
-            what = f"{arg.name} depends on {rule.rows} other than by its first extent"
+            what = f"{arg.name} depends on {rule.rows} in more than its first extent"
             yield (*place, "rows"), what
 
 

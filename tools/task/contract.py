@@ -362,7 +362,7 @@ class Scalar(Value):
         named = (self.value, *self.others, *self.values)
         if self.values and (self.range or self.others):
             raise ValueError(
-                f"{self.name}: values must list all valid values: give neither range nor others"
+                f"{self.name}: values must list all valid values: give no range and no others"
             )
         if self.type != "float" and not all(
             float(value).is_integer() and abs(value) <= 2**53
@@ -370,7 +370,9 @@ class Scalar(Value):
         ):
             raise ValueError(f"{self.name}: values of {self.type} must be integers up to 2^53")
         if not all(map(self.allows, named)):
-            raise ValueError(f"{self.name}: a value is outside its range or not in its values")
+            raise ValueError(
+                f"{self.name}: a given number is outside range or not listed in values"
+            )
         return self
 
     @property

@@ -128,14 +128,14 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
         yield "range", "give range without largest, and only for an argument that is read"
     yield from _of_values(arg, dtypes)
     if arg.index and not (arg.read and all(dtype in INTEGERS for dtype in dtypes)):
-        yield "index", f"only integers that are read can have an index: '{arg.name}' is {dtypes[0]}"
+        yield "index", f"index is only for integers that are read: '{arg.name}' is {dtypes[0]}"
     if arg.index and arg.index.table not in {None, *names}:
         yield "index", f"table: no argument is named '{arg.index.table}'"
 
 
 def _of_values(arg: Arg, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
     if arg.values and not (arg.read and all(map(is_float, dtypes))):
-        yield "values", f"only floats that are read can have values: '{arg.name}' is {dtypes[0]}"
+        yield "values", f"values is only for floats that are read: '{arg.name}' is {dtypes[0]}"
     if arg.range and arg.values in ("any", "no_nan"):
         yield "values", "with a range, values must be minus_inf or finite"
 
@@ -150,7 +150,7 @@ def _of_judged(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[t
         if other not in {None, *names}:
             yield "judged", f"no argument is named '{other}'"
     if judged.by == "close" and not all(map(is_float, dtypes)):
-        yield "judged", f"only floats can be judged by close: '{arg.name}' is {dtypes[0]}"
+        yield "judged", f"close is only for floats: '{arg.name}' is {dtypes[0]}"
     if judged.by == "quantized":
         yield from _of_codes(arg, judged, dtypes)
     if judged.by == "distribution":
@@ -162,7 +162,7 @@ def _of_judged(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[t
 
 def _of_codes(arg: Arg, judged: Judged, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
     if not judged.scale:
-        yield "judged", "quantized codes need a scale: give its argument"
+        yield "judged", "quantized codes need a scale: name its argument"
     if len(judged.group) != len(arg.shape):
         what = f"group has {len(judged.group)} extents, but '{arg.name}' has {len(arg.shape)} axes"
         yield "judged", what

@@ -145,7 +145,7 @@ class Domain(Value):
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.types) != set(self.variables[1:]):
             wanted = ", ".join(self.variables[1:]) or "no type variable other than dtype"
-            raise ValueError(f"types of {sorted(case.types)}: a case must give {wanted}")
+            raise ValueError(f"types gives {sorted(case.types)}, but a case must give {wanted}")
         chosen = ", ".join(f"{name} = {dtype}" for name, dtype in case.types.items())
         raise ValueError(f"no combination in types has dtype {case.dtype} with {chosen}")
 
@@ -177,11 +177,13 @@ class Domain(Value):
         if not set(case.offsets) <= {arg.name for arg in self.args}:
             raise ValueError("offsets can be given only for arguments")
         if not set(case.families) <= (own := {a.name for a in self.args if a.has_families}):
-            raise ValueError(f"only these arguments have their own families: {sorted(own)}")
+            raise ValueError(f"families may name only these arguments: {sorted(own)}")
         finite = {arg.name for arg in self.args if arg.values == "finite"}
         for name, family in case.families.items():
             if name in finite and family in SPECIAL_FAMILIES:
-                raise ValueError(f"{name} is finite and cannot have the family {family}")
+                raise ValueError(
+                    f"{name} has only finite values, so it cannot have the family {family}"
+                )
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")
 
@@ -231,8 +233,8 @@ class Domain(Value):
         needed = {"permutation": shape[-1], "distinct": shape[-1], "slots": math.prod(shape)}
         least = needed.get(index.kind, 1 if math.prod(shape) and index.none is None else 0)
         if high - low < least:
-            found = f"{high - low} numbers from {low} to below {high}"
-            yield ("below",), f"{found}, but it needs {least}: {_at(names)}"
+            found = f"the range from {low} to below {high} has {high - low} numbers"
+            yield ("below",), f"{found}, but the index needs {least}: {_at(names)}"
         limits = INTEGERS.get(arg.dtype_of(case), (0, 0))
         for field, value in (("from", low), ("below", high - 1), ("none", index.none)):
             if value is not None and not limits[0] <= value <= max(limits[1], low):
@@ -246,7 +248,9 @@ class Domain(Value):
             extent = math.prod(shape[axes : axes + 1] if lengths else shape[:axes])
             if high > extent + lengths:
                 where = "rows of " if lengths else ""
-                what = f"{high - 1} is valid, and {table.name} has {where}{extent} entries"
+                what = (
+                    f"the value {high - 1} is valid, but {table.name} has {where}{extent} entries"
+                )
                 yield ("below",), f"{what}: {_at(names)}"
 
     def require_small(self, case: Case) -> None:

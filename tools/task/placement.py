@@ -177,7 +177,7 @@ def placement_flaw(contract: Grouped, case: Case) -> str:
         return f"{says} requires a contract that lists arguments as {field}; this one lists none"
     several = [some for g in groups if len(some := _present(contract.args, g, case)) > 1]
     if not several:
-        return f"{says}: fewer than two of the arguments named as {field} have elements"
+        return f"{says}: fewer than two of the arguments listed as {field} have elements"
     if case.packed == "rows":
         return _flaw_of_rows(contract.args, several, case, says)
     return _flaw_of_same(contract.args, several, case, says) if case.packed == "same" else ""
@@ -204,7 +204,7 @@ def _flaw_of_same(
 ) -> str:
     for some in several:
         if len({args[number].strides_of(case) for number in some}) > 1:
-            return f"{says}: {' and '.join(args[n].name for n in some)} have equal strides"
+            return f"{says}: {' and '.join(args[n].name for n in some)} must have equal strides"
     return ""
 
 

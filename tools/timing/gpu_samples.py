@@ -15,6 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.raw_samples import pack
 from astra_chat.tools.types import Case, Device, Implausible, MeasuredTime
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.gpu_specs import limit_us, spec
 
 BOOTSTRAPS = 2000
@@ -83,7 +84,9 @@ def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
     """Notes about throttling, slow clocks and other processes."""
     blocks, notes = times.blocks, []
     if others := times.other_processes:
-        notes.append(f"{others} other processes used the GPU at the same time")
+        notes.append(
+            f"{counted(others, 'other process', 'other processes')} used the GPU at the same time"
+        )
     if slow := [block for block in kept if block.clock.throttled]:
         hot = (
             f"{max(b.clock.temperature_c for b in slow)} C, {max(b.clock.power_w for b in slow)} W"
@@ -97,7 +100,7 @@ def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
             f"the GPU was throttled {share} ({hot}), but these blocks could not be left out"
         )
     elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
-        notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
+        notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled or slowly clocked")
     return "; ".join(notes)
 
 

@@ -21,8 +21,8 @@ from astra_chat.tools.types import Finding
 SOURCE_BYTES = 512 * 1024
 """The longest source that is looked at."""
 _ADVICE = {
-    "torch": "the launcher's arguments are the caller's: no torch",
-    "triton.autotune": "write the choice into the launcher: if, num_warps=, num_stages=",
+    "torch": "do not use torch: the caller passes all arguments to the launcher",
+    "triton.autotune": "choose the configuration in the launcher: if, num_warps=, num_stages=",
     "triton.heuristics": "compute the constant in the launcher",
 }
 
@@ -141,8 +141,8 @@ def _function(node: ast.FunctionDef, task: Task) -> str:
             return f"@{text[:60]}: {advice}"
     if texts != ["triton.jit"]:
         return (
-            f"{node.name}: a function is the launcher, {task.entry}, or has the decorator"
-            " @triton.jit alone"
+            f"{node.name}: every function other than the launcher, {task.entry}, must have"
+            " @triton.jit as its only decorator"
         )
     for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         if argument.annotation and ast.unparse(argument.annotation) != "tl.constexpr":

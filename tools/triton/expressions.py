@@ -122,7 +122,7 @@ def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: LauncherNames) 
 def _binary(node: ast.BinOp, names: LauncherNames) -> Kind:
     kinds = {_number(node.left, names), _number(node.right, names)}
     if isinstance(node.op, ast.FloorDiv | ast.Mod) and kinds != {"int"}:
-        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: only integers can be divided like this")
+        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: // and % are allowed only for integers")
     return "float" if isinstance(node.op, ast.Div) or "float" in kinds else "int"
 
 
@@ -132,7 +132,7 @@ def common_kind(node: ast.AST, first: Kind, second: Kind) -> Kind:
         return first
     if {first, second} == {"int", "float"}:
         return "float"
-    raise NotAllowed(node, f"{ast.unparse(node)[:80]}: it is {first} and {second}")
+    raise NotAllowed(node, f"{ast.unparse(node)[:80]}: this is both {first} and {second}")
 
 
 def _constant(node: ast.Constant) -> Kind:
@@ -153,14 +153,14 @@ def _constant(node: ast.Constant) -> Kind:
 def _number(node: ast.expr, names: LauncherNames) -> Kind:
     kind = kind_of(node, names)
     if kind not in ("int", "float"):
-        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: it is {kind}, but a number is needed")
+        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: this is {kind}, but a number is needed")
     return kind
 
 
 def _require(node: ast.expr, names: LauncherNames, wanted: Kind) -> Kind:
     kind = kind_of(node, names)
     if kind != wanted:
-        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: it is {kind}, but {wanted} is needed")
+        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: this is {kind}, but {wanted} is needed")
     return kind
 
 
@@ -188,7 +188,7 @@ def _called(node: ast.Call, given: Sequence[ast.expr], names: LauncherNames) -> 
         kinds = [_number(one, names) for one in given]
         return "float" if "float" in kinds else "int"
     if len(given) != (1 if called == "next_power_of_2" else 2):
-        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: wrong number of values")
+        raise NotAllowed(node, f"{ast.unparse(node)[:80]}: wrong number of arguments")
     for one in given:
         _require(one, names, "int")
     return "int"

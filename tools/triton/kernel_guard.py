@@ -44,7 +44,9 @@ def kernel_findings(
     }
     known = names | {*functions} | {*constants} | allowed.BUILTINS | {"tl", "triton", "libdevice"}
     for name in sorted(names & {*functions, *constants, "tl", "triton", "libdevice"}):
-        yield Finding(line=function.lineno, what=f"{name}: {function.name} assigns it again")
+        yield Finding(
+            line=function.lineno, what=f"{name}: {function.name} assigns a new value to this name"
+        )
     for statement in function.body:
         yield from _findings(statement, names, known)
 
@@ -57,7 +59,7 @@ def _findings(node: ast.AST, names: Collection[str], known: Collection[str]) -> 
         case ast.Name(id=name) if name not in known:
             yield _finding(node, f"{name}: a kernel may not use this{did_you_mean(name, known)}")
         case ast.Call(func=ast.Name(id=name)) if name in names:
-            yield _finding(node, f"{name}(...): only functions of the file can be called")
+            yield _finding(node, f"{name}(...): only functions defined in the file can be called")
         case ast.Call(func=ast.Call() | ast.Subscript() | ast.IfExp()):
             yield _finding(node, f"{ast.unparse(node.func)[:60]}(...): call a function by its name")
         case _ if not isinstance(node, SYNTAX):
@@ -80,7 +82,7 @@ def _attribute(
     if module and not (isinstance(root, ast.Name) and root.id in names):
         parent, _, name = whole.rpartition(".")
         if whole in allowed.MODULES:
-            yield _finding(node, f"{whole}: a module is not a value")
+            yield _finding(node, f"{whole}: a module cannot be used as a value")
         elif parent in allowed.MODULES:
             if name not in allowed.MODULES[parent]:
                 near = did_you_mean(name, allowed.MODULES[parent])

@@ -122,7 +122,7 @@ def read_launcher(
     given, wanted = function.args, names_of(task)
     written = [a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
     if written != wanted or given.vararg or given.kwarg or given.defaults:
-        what = f"the launcher's parameters are the contract's: write {launcher_head(task)}"
+        what = f"the launcher must take the contract's parameters: write {launcher_head(task)}"
         raise NotAllowed(function, what)
     known = task_names(task)
     names = LauncherNames({**known.kinds}, known.dtypes, known.codes)
@@ -165,18 +165,18 @@ class _Reader:
     def _assign(self, node: ast.Assign, name: str, value: ast.expr) -> Assign:
         kinds = dict(self.names.kinds)
         if name in self.names.dtypes or name in self.constants or name in self.kernels:
-            raise NotAllowed(node, f"{name}: it cannot be assigned again")
+            raise NotAllowed(node, f"{name}: this name cannot be assigned again")
         if isinstance(value, ast.Tuple):
             axes = tuple(self._axes(value))
             if name in kinds or self.grids.setdefault(name, len(axes)) != len(axes):
-                raise NotAllowed(node, f"{name}: it had another type before")
+                raise NotAllowed(node, f"{name}: this name had another type before")
             return Assign(name, axes, None)
         value = self._with_constants(value)
         kind = kind_of(value, self.names)
         if kind not in ("int", "float", "bool"):
             raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {kind} cannot be assigned to a name")
         if name in self.grids or kinds.get(name, kind) != kind:
-            raise NotAllowed(node, f"{name}: it had another type before")
+            raise NotAllowed(node, f"{name}: this name had another type before")
         kinds[name] = kind
         self.names = LauncherNames(kinds, self.names.dtypes, self.names.codes)
         return Assign(name, (value,), kind)
@@ -247,7 +247,7 @@ class _Reader:
             kind == "pointer" and not isinstance(value, ast.Name)
         ):
             place = f"{name}={ast.unparse(value)[:60]}"
-            raise NotAllowed(value, f"{place}: a {kind} cannot be passed there")
+            raise NotAllowed(value, f"{place}: a value of type {kind} cannot be passed here")
         if kind == "text" and not isinstance(value, ast.Constant):
             raise NotAllowed(value, f"{name}: write strings as literals")
 

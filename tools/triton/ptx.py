@@ -59,11 +59,11 @@ def entry_of(ptx: str, given: int) -> PtxEntry:
         raise BadInput("Triton produced no kernel from it")
     name, body = found["name"], found["body"]
     if ".func" in text:
-        raise BadInput(f"{name} calls a function in its PTX, which an asm statement cannot contain")
+        raise BadInput(f"the PTX of {name} calls a function, which an asm statement cannot contain")
     for array in _ARRAY.findall(text):
         if array in body:
             raise BadInput(
-                f"{name} reads the array {array} in its PTX: only shared memory is supported"
+                f"the PTX of {name} reads the array {array}: only shared memory is supported"
             )
     types = _PARAMETER.findall(found["parameters"])[:given]
     for index, kind in enumerate(types):

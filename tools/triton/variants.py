@@ -137,8 +137,9 @@ def _note(
     if len(met.constants) > MOST_VARIANTS:
         raise NotAllowed(
             launch.node,
-            f"{kernel.name}: its constants have too many values over the contract's dims, more"
-            f" than {MOST_VARIANTS} kernels: use triton.next_power_of_2(...), or literals under if",
+            f"{kernel.name}: over the contract's dims, its constants take so many values that more"
+            f" than {MOST_VARIANTS} kernels are needed: use triton.next_power_of_2(...), or assign"
+            " literals under if",
         )
     met.wide.update(n for n, v in given.items() if isinstance(v, int) and abs(v) > NARROW)
 
@@ -178,7 +179,7 @@ def _combined(node: ast.UnaryOp | ast.BinOp | ast.BoolOp, names: Mapping[str, An
         case ast.BinOp(left=left, op=operation, right=right):
             found = _OPERATIONS[type(operation)](_value(left, names), _value(right, names))
             if abs(found) > LARGEST:
-                raise NotAllowed(node, "the launcher's numbers are too large")
+                raise NotAllowed(node, "a number in the launcher is too large")
             return found
 
 

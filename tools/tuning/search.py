@@ -186,7 +186,7 @@ def _winner(judge: Judge, ranked: _Ranked, best: int, by_shape: bool, tell: Tell
     """The source of the best point, or, where that gains, of a choice between two by shape."""
     table = None
     if by_shape:
-        tell("trying a choice by shape", 0, 0)
+        tell("trying separate constants for two ranges of shapes", 0, 0)
         table, both = table_for(
             judge, ranked.points, ranked.sources, ranked.cases, ranked.estimates, best
         )

@@ -166,12 +166,14 @@ def _relation(text: str, line: int) -> str:
 def _require_sound(space: Space, form: str) -> None:
     names = {one.name for one in space.parameters}
     if not names:
-        raise BadInput(f"the kernel leaves no constant open: {form}, or give --param NAME=1,2,4")
+        raise BadInput(
+            f"the kernel marks no constant for tuning: {form}, or give --param NAME=1,2,4"
+        )
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
             f"{counted(len(names), 'constant')} with"
-            f" {counted(space.combinations, 'combination')}: at most"
-            f" {MAX_PARAMETERS} and {MAX_COMBINATIONS:,}"
+            f" {counted(space.combinations, 'combination')}: at most {MAX_PARAMETERS} constants"
+            f" and {MAX_COMBINATIONS:,} combinations are allowed"
         )
     for one in space.parameters:
         if len(one.values) > MAX_VALUES:

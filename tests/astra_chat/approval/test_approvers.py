@@ -113,7 +113,7 @@ def test_nothing_runs_before_it_is_approved(task: Task, tmp_path: Path) -> None:
     ended = result.summary.ended
     assert ended is not None and ended.reason == "waiting"
     name = candidate_id(KERNELS["wrong.cu"])
-    assert ended.words.startswith(f"Waiting for a decision: may candidate {name} be run")
+    assert ended.words.startswith(f"Waiting for a decision on whether candidate {name} may be run")
 
 
 def test_a_rejection_goes_to_the_planner_and_nothing_of_it_runs(task: Task, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_constants_are_tuned_where_the_gpu_is(task: Task, tmp_path: Path) -> Non
     local = TuningJudge(task, wanted_device("cuda", "h200"), entropy=Entropy("5eed"))
     judge = DetachedJudge(local, None, 3)
     judge.begin(tmp_path, "run-1")
-    with pytest.raises(BadInput, match="leaves no constant open"):
+    with pytest.raises(BadInput, match="marks no constant for tuning"):
         judge.tune(VECTOR, 8, 4)
     with pytest.raises(WaitsForJudge) as waits:
         judge.tune(SLOW, 8, 4)

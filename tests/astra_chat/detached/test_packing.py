@@ -125,7 +125,7 @@ def other_seed(members: Members) -> None:
         (lambda m: m.update({f"jobs/{64 * 'a'}/{JOB}": b"{}"}), "is not a job"),
         (lambda m: m.update({f"jobs/{64 * 'a'}/{RESULT}": b"{}"}), r"job\.json is missing"),
         (lambda m: m.update({f"jobs/{64 * 'a'}/{JOB}": b"\xff"}), "is not text"),
-        (lambda m: m.pop(name_of(m, ".txt")), "which it names, is missing"),
+        (lambda m: m.pop(name_of(m, ".txt")), "which the job names, is missing"),
         (lambda m: m.update({MANIFEST: b"{}"}), "is not a job archive"),
         (
             lambda m: m.update({MANIFEST: b'{"schema": "astra-chat/jobs/1", "files": {}}'}),

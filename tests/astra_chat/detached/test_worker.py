@@ -53,7 +53,7 @@ def test_a_tuning_is_a_job(task: Task, tmp_path: Path) -> None:
     assert result is not None and isinstance(result.found, Tuning)
     assert result.found.best == {"kBlocks": 256, "kThreads": 64}
     refusal = refusal_of(open_ended)
-    assert refusal is not None and "leaves no constant open" in refusal.why
+    assert refusal is not None and "marks no constant for tuning" in refusal.why
     assert any("points ranked on the virtual GPU" in line for line in lines)
 
 

@@ -84,7 +84,7 @@ def test_what_is_not_recorded_is_set_against_the_nearest(path: Path) -> None:
 def test_asked_once_too_often(path: Path) -> None:
     recording = opened(path, "replay")
     assert get(recording, "coder", ONE)
-    assert "has this request from the coder only 1 times" in miss(recording, "coder", ONE)
+    assert "contains this request from the coder only 1 time" in miss(recording, "coder", ONE)
 
 
 def test_somebody_who_never_asked(path: Path) -> None:

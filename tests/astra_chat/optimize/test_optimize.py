@@ -89,7 +89,7 @@ def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_pa
     box, words = tmp_path / "box", (FILE, "--op", "silu_and_mul", *RUN, "--no-wait", "--models")
     made = optimize(repository, *words, f"mailbox:{box}")
     assert made.returncode == 2 and "is not complete" in made.stderr, made.stderr
-    assert "the same command again, which continues" in made.stderr
+    assert "the same command again: it continues" in made.stderr
     assert git(repository, "status", "--porcelain") == "" and not box.exists()
     assert (own / "task" / "baseline.cu").read_text() == sample("activation.cu")
 

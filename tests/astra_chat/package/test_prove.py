@@ -111,7 +111,7 @@ def test_what_ran_in_the_graphs_proves_a_winner(
     written = json.loads((plugin / "astra_winners/winners.json").read_text())
     assert written["gpus"] == ["NVIDIA H200"] and written["versions"] == ["0.5.17"]
     assert written["operators"]["silu_and_mul"]["steps"] == {"NVIDIA H200": steps}
-    assert "it handles only calls of steps in which it is faster" in made.output
+    assert "the winner handles calls only in steps in which it is faster" in made.output
     row = next(one for one in (plugin / "README.md").read_text().splitlines() if "| silu" in one)
     assert row.endswith("launch today | gains: m at 8: 1.02 (NVIDIA H200) |")
 

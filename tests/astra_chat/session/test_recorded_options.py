@@ -47,8 +47,8 @@ def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> No
         "recorded environment variable with the key: SECRET",
         "recorded budget: usd=900",
         "recorded rounds: 80 (default: 5)",
-        f"to use them: astra-chat run {' '.join(WORDS)} --models {LIVE} --rounds 80 --budget"
-        " usd=900, or add --accept-recorded-options",
+        f"to use what is recorded: astra-chat run {' '.join(WORDS)} --models {LIVE} --rounds 80"
+        " --budget usd=900, or add --accept-recorded-options",
     ]
 
 

@@ -118,7 +118,7 @@ def test_what_is_measured_is_what_the_report_reads() -> None:
         "norm": "not engaged",
         "unused": "not engaged",
     }
-    assert report.operators["unused"].why == "these steps do not call it"
+    assert report.operators["unused"].why == "the measured steps do not call this operator"
     times = {v.name: v.times for v in report.models[0].variants}
     assert times["all"][0].speedup.ratio > times["only silu"][0].speedup.ratio > 1.04
     assert times["only silu"][1].calls["silu"][0].dims == {"tokens": 8, "d": 64}
@@ -166,7 +166,7 @@ def number(requests):
         ("steps:make", "(8, 5) torch.float32"),
         ("steps:owner", "(8, 5) torch.float32"),
         ("steps:nothing", ""),
-        ("steps:number", "steps:number(1) returned no function: int"),
+        ("steps:number", "steps:number(1) must return a function, not int"),
         ("steps:none", "--call steps:none: module 'steps' has no attribute 'none'"),
         ("nowhere:make", "--call nowhere:make: No module named 'nowhere'"),
     ],

@@ -117,7 +117,7 @@ def test_each_winner_gets_a_verdict(report: StepReport) -> None:
     }
     assert {n for n, one in report.operators.items() if one.ships} == {"faster", "neither"}
     assert report.operators["refused"].why == "the original ran: 12x no rows"
-    assert report.operators["uncalled"].why == "these steps do not call it"
+    assert report.operators["uncalled"].why == "the measured steps do not call this operator"
     assert "moe6 at 1: 0.97" in report.operators["slower"].why
     assert report.operators["coarse"].why == "error at moe6 at 1: 1.400x, moe6 at 8: 1.400x"
 

@@ -32,7 +32,7 @@ def test_a_forged_run_exits_with_1_and_says_what_fails(tmp_path: Path) -> None:
     path = forged(lambda events: last(events, "ended").update(ratio=1.7), tmp_path)
     result = command("verify", path)
     assert result.exit_code == 1
-    assert "ratio is recorded as 1.7, recomputed 1.49108" in " ".join(result.stdout.split())
+    assert "ratio is recorded as 1.7, but recomputed as 1.49108" in " ".join(result.stdout.split())
 
 
 @pytest.mark.second_tier

@@ -122,7 +122,7 @@ def test_every_argument_gets_every_family_by_itself() -> None:
 
 def test_an_argument_of_unknown_domain_gets_what_its_reference_draws() -> None:
     assert not any(c.families for c in (*shared(ROW_SUM), *drawn(ROW_SUM)))
-    with pytest.raises(ValueError, match="only these arguments have their own families"):
+    with pytest.raises(ValueError, match="families may name only these arguments"):
         ROW_SUM.require_legal(ROW_SUM.check[0].model_copy(update={"families": {"x": "normal"}}))
 
 

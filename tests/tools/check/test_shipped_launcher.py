@@ -79,7 +79,7 @@ def test_a_launcher_that_knows_where_it_is(instead: str, what: str) -> None:
     found = compared(task, KNOWS + task.baseline.replace(LAUNCH, instead))
     assert isinstance(found, Refused), found
     said = found.findings[0].what
-    assert "differs from its launch plan" in said and what in said
+    assert "does not follow its launch plan" in said and what in said
 
 
 def test_other_parameters_and_other_nodes() -> None:

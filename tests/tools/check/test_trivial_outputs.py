@@ -49,7 +49,7 @@ def test_usual_values_tell_work_from_no_work(task: Task, oracle_cases: list[Orac
     assert {t.output for t in usual} >= {
         "all zeros",
         "the mean everywhere",
-        "the expected output times 1.05",
+        "the expected output multiplied by 1.05",
     }
     assert {t.argument for t in usual} == {a.name for a in task.args if a.written}
     # Codes a step beside are judged by place, beside the baseline's (test_bands.py).
@@ -67,7 +67,7 @@ def test_a_loose_tolerance_is_found(task: Task, oracle_cases: list[OracleCase]) 
     loose = {"tolerance": dict.fromkeys(task.tolerance, wide), "args": args}
     weak = undetected(found(task.model_copy(update=loose), oracle_cases))
     assert any("all zeros" in words for words in weak)
-    assert any("the expected output times 1.05" in words for words in weak)
+    assert any("the expected output multiplied by 1.05" in words for words in weak)
 
 
 def trial(right: bool, passed: bool, dtype: str = "float16") -> Trial:

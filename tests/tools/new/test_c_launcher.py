@@ -107,7 +107,7 @@ def test_a_row_stride_belongs_to_its_tensor() -> None:
         ("float** rows, int n", "'float \\* \\* rows'"),
         ("float* y, Shape shape", "'Shape shape'"),
         ("float* y, cudaStream_t s", "no size"),
-        ("const float* y, int n", "no tensor that it writes"),
+        ("const float* y, int n", "no tensor to write its result to"),
     ],
 )
 def test_what_no_contract_holds_is_refused(

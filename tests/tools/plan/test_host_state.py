@@ -89,14 +89,15 @@ FAILED = {
     "reports_on_cerr": (
         "launch 1 of the launcher fails with CUDA error 1 (invalid argument):"
         " kernel scale<float>, grid (3, 1, 1), block (32, 55, 1), 0 bytes of dynamic shared memory:"
-        " 1,760 threads in a block, at most 1,024"
+        " 1,760 threads in a block, but at most 1,024"
     ),
     "tall_grid": "(4, 70000, 1), block (256, 1, 1), 0 bytes of dynamic shared memory:"
-    " grid.y is 70,000, at most 65,535",
+    " grid.y is 70,000, but at most 65,535 is allowed",
     "empty_grid": "CUDA error 1 (invalid argument): kernel scale<float>, grid"
-    " (0, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory: grid.x is 0, at least 1",
+    " (0, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory: grid.x is 0, but must"
+    " be at least 1",
     "beyond_launch_bounds": "CUDA error 1 (invalid argument): kernel bounded, grid (1, 1, 1), block"
-    " (128, 1, 1), 0 bytes of dynamic shared memory: 128 threads in a block, at most 64 by the"
+    " (128, 1, 1), 0 bytes of dynamic shared memory: 128 threads in a block, but at most 64 by the"
     " kernel's __launch_bounds__",
     "second_is_too_large": "launch 2 of the launcher fails with CUDA error 1 (invalid argument):"
     " kernel staged, grid (3, 1, 1), block (128, 1, 1), 60,000 bytes of dynamic shared memory:"

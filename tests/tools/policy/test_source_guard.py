@@ -206,7 +206,7 @@ def test_a_tasks_own_headers_may_be_included_in_quotes() -> None:
     source = f'#include "rows.cuh"\n{LAUNCHER}'
     assert guard(source, "entry", {"rows.cuh": ""}) == ()
     (finding,) = guard(source.replace("rows", "../rows"), "entry", {"rows.cuh": ""})
-    assert finding.what.startswith('#include "../rows.cuh": quotes are only for rows.cuh')
+    assert finding.what.startswith('#include "../rows.cuh": quotes are allowed only for rows.cuh')
     assert guard(f'#include_next "rows.cuh"\n{LAUNCHER}', "entry", {"rows.cuh": ""})
 
 

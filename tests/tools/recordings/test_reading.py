@@ -121,7 +121,7 @@ def test_a_member_that_is_not_there(archive: Path, tmp_path: Path) -> None:
         read_recorded(archive / "live/aa.jsonl")
     with pytest.raises(BadInput, match=r"contains no none/\*"):
         expanded([archive / "none/*"])
-    with pytest.raises(BadInput, match=r"is an archive: give a member, as in .*live/a\.jsonl"):
+    with pytest.raises(BadInput, match=r"name one of its members, as in .*live/a\.jsonl"):
         read_recorded(archive)
     with pytest.raises(BadInput, match=r"cannot read .*no\.tar\.xz: No such file"):
         read_recorded(tmp_path / "no.tar.xz/live/a.jsonl")

@@ -17,7 +17,7 @@ CODES = WRITTEN + ', judged = {{ by = "quantized", group = {}, scale = "{}" }}'
 INT8 = CODES.replace('"T"', '"int8"')
 WRONG = [
     ('below = "blocks * block_size"', 'below = "blocks * block_size + 1"', "has .* entries"),
-    ('below = "blocks * block_size", kind', 'below = "tokens - 1", kind', "it needs"),
+    ('below = "blocks * block_size", kind', 'below = "tokens - 1", kind', "the index needs"),
     ('"slots", none = -1', '"slots", none = 3', "3 is also a valid index"),
     ('"slots", none', '"slots", from = -5000000000, none', "does not fit in int32"),
     ('table = "cache"', 'table = "values"', "no argument is named 'values'"),
@@ -41,7 +41,7 @@ WRONG = [
     (
         'name = "slot", dtype = "I"',
         'name = "slot", dtype = "T"',
-        "only integers that are read can have an index",
+        "index is only for integers that are read",
     ),
     ('name = "bias"', 'name = "key"', "'key' is given twice"),
     ('name = "bias", dtype = "float32"', 'name = "bias", dtype = "int8", largest = 1', "integers"),
@@ -50,7 +50,11 @@ WRONG = [
     ("range = [-8, 8]", "range = [8, 8]", "no numbers between 8 and 8"),
     ("range = [-8, 8]", "range = [-8, 8], largest = 3", "give range without largest"),
     ("range = [-8, 8]", 'range = [-8, 8], values = "any"', "values must be minus_inf or finite"),
-    ('access = "workspace"', 'access = "workspace", values = "finite"', "floats that are read"),
+    (
+        'access = "workspace"',
+        'access = "workspace", values = "finite"',
+        "only for floats that are read",
+    ),
     ("optional = true", 'optional = true, judged = { by = "exact" }', "not written"),
     ('access = "readwrite"', 'access = "readwrite", judged = { by = "quantized" }', "a scale"),
     (WRITTEN, WRITTEN + ', judged = { by = "distribution" }', "draws need probabilities"),
@@ -68,7 +72,7 @@ WRONG = [
     (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "the group size is 0 with"),
     ('access = "readwrite"', 'access = "read"', "writes no argument"),
     ("float32 = { rtol", "bfloat16 = { rtol", "missing for float32"),
-    ("values = [true, false]", "values = [false]", "outside its range or not in its values"),
+    ("values = [true, false]", "values = [false]", "outside range or not listed in values"),
     ("dtypes", "dtypes", ""),
 ]
 

@@ -133,7 +133,7 @@ def test_a_case_gives_no_special_values_to_a_finite_argument(tmp_path: Path) -> 
         write_contract(tmp_path / "task", ("largest = 1e4", 'largest = 1e4, values = "finite"'))
     )
     case = task.check[0].model_copy(update={"families": {"key": "special"}})
-    with pytest.raises(ValueError, match="key is finite and cannot have the family special"):
+    with pytest.raises(ValueError, match="key has only finite values, so it cannot have"):
         task.require_legal(case)
     task.require_legal(case.model_copy(update={"families": {"key": "large"}}))
 

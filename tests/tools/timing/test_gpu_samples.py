@@ -89,7 +89,7 @@ def test_throttled_and_slow_blocks_are_left_out() -> None:
     assert time.note == "", "some always are"
     many = judged(good + bad * 3)
     assert isinstance(many, MeasuredTime)
-    assert many.note == "6 of 15 blocks left out: throttled, or at a slow clock"
+    assert many.note == "6 of 15 blocks left out: throttled or slowly clocked"
     assert len(steady(bad[:1])) == 1
 
 

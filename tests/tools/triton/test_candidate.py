@@ -36,12 +36,12 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
     ("old", "new", "words"),
     [
         ("import triton\n", "import triton\nimport os\n", "os: the only allowed imports are"),
-        ("import triton\n", "import triton\nimport torch\n", "no torch"),
+        ("import triton\n", "import triton\nimport torch\n", "the caller passes all arguments"),
         ("import triton\n", "import triton\nprint(1)\n", "only imports, constants and functions"),
         ("import triton\n", "import triton\nEPS = open('x')\n", "a constant is NAME ="),
         ("import triton\n", "import triton\nclass A: pass\n", "only imports, constants"),
-        ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "the choice into the launcher"),
-        ("@triton.jit", "@triton.jit(noinline=True)", "the decorator @triton.jit alone"),
+        ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "configuration in the launcher"),
+        ("@triton.jit", "@triton.jit(noinline=True)", "@triton.jit as its only decorator"),
         ("BLOCK: tl.constexpr", "BLOCK: open('x')", "the only allowed annotation is tl.constexpr"),
         ("BLOCK: tl.constexpr", "BLOCK: tl.constexpr = open('x')", "a default must be a literal"),
         (LOAD, LOAD + "    import os\n", "Import: a kernel may not contain"),
@@ -55,23 +55,23 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         (LOAD, LOAD + "    (lambda: 1)()\n", "Lambda: a kernel may not contain"),
         (LOAD, LOAD + "    x = [i for i in range(3)]\n", "ListComp: a kernel may not contain"),
         (LOAD, LOAD + "    x = f'{eps}'\n", "JoinedStr: a kernel may not contain"),
-        (LOAD, LOAD + "    h(1)\n", "only functions of the file can be called"),
-        (LOAD, LOAD + "    tl = 1\n", "tl: rmsnorm_kernel assigns it again"),
+        (LOAD, LOAD + "    h(1)\n", "only functions defined in the file"),
+        (LOAD, LOAD + "    tl = 1\n", "tl: rmsnorm_kernel assigns a new value to this name"),
         ("def rmsnorm(out", "def rms(out", "no launcher: def rmsnorm(...) is not defined"),
         ("def rmsnorm(out, input", "def rmsnorm(input, out", "write def rmsnorm(out, input,"),
         (LAUNCH, "    import os\n" + LAUNCH, "a launcher has assignments, if, return"),
         (LAUNCH, "    x = open('x')\n" + LAUNCH, "open(...): write integers and floats"),
         (LAUNCH, "    x = out.data\n" + LAUNCH, "out.data: write integers and floats"),
         (LAUNCH, "    x = out\n" + LAUNCH, "pointer cannot be assigned"),
-        (LAUNCH, "    h = 1.5\n" + LAUNCH, "h: it had another type before"),
+        (LAUNCH, "    h = 1.5\n" + LAUNCH, "h: this name had another type before"),
         (LAUNCH, "    for i in range(3): pass\n" + LAUNCH, "a launcher has assignments"),
         (LAUNCH, "    other[(tokens,)](", "other is not a @triton.jit function"),
         ("(tokens,)", "lambda meta: (tokens,)", "write the grid as a tuple"),
         ("(tokens,)", "(tokens, 1, 1, 1)", "one to three axes"),
         ("(tokens,)", "(eps,)", "grid eps: it must be an integer"),
         ("(tokens,)", "(blocks,)", "blocks is not defined"),
-        ("eps,\n        BLOCK=BLOCK", "eps + out,\n        BLOCK=BLOCK", "it is pointer"),
-        ("BLOCK=BLOCK", "BLOCK=h", "too many values over the contract's dims"),
+        ("eps,\n        BLOCK=BLOCK", "eps + out,\n        BLOCK=BLOCK", "this is pointer"),
+        ("BLOCK=BLOCK", "BLOCK=h", "take so many values that more"),
         ("BLOCK=BLOCK", "SIZE=BLOCK", "SIZE: rmsnorm_kernel takes out_ptr"),
         ("        BLOCK=BLOCK,\n", "", "rmsnorm_kernel needs a value for BLOCK"),
         (WARPS, "num_warps=3", "num_warps=3: it must be one of"),
@@ -99,7 +99,7 @@ def test_what_python_cannot_parse_is_a_finding(task: Task, text: str) -> None:
     assert len(triton_findings(f"import triton\n{text}\n", task)) == 1
 
 
-@pytest.mark.parametrize(("lines", "words"), [(60, ""), (300, "numbers are too large")])
+@pytest.mark.parametrize(("lines", "words"), [(60, ""), (300, "number in the launcher")])
 def test_numbers_that_double_with_every_line_end(task: Task, lines: int, words: str) -> None:
     doubled = "".join(f"    x{n + 1} = x{n} + x{n}\n" for n in range(lines))
     findings = triton_findings(RMSNORM.replace(LAUNCH, f"    x0 = h\n{doubled}{LAUNCH}"), task)

@@ -76,10 +76,10 @@ def test_cpp_and_python_agree(tmp_path: Path) -> None:
     [
         ("a.real", "write integers"),
         ("a ** b", "write integers"),
-        ("s // a", "only integers"),
-        ("a if a else b", "it is int, but bool is needed"),
+        ("s // a", "only for integers"),
+        ("a if a else b", "this is int, but bool is needed"),
         ("x + 1", "a number is needed"),
-        ("min(a)", "wrong number of values"),
+        ("min(a)", "wrong number of arguments"),
         ("triton.cdiv(a, b=b)", "write integers"),
         ("c", "c is not defined"),
         ("a is None", "pointer is needed"),

@@ -70,7 +70,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("int x = 3;\n", "leaves no constant open"),
+        ("int x = 3;\n", "marks no constant for tuning"),
         ("int x = y;  // tune: 1 2\n", "line 1: there is no integer constant before 'tune:'"),
         ("\nint x = 3;  // tune: 1 two\n", "line 2: '1 two' are not integers"),
         ("int x = 3;  // tune:\n", "line 1: no values"),

@@ -31,7 +31,7 @@ def test_the_point_that_is_faster_is_found_and_failures_are_said(tmp_path: Path)
         load_task(tmp_path), pick_device("virtual"), trust=True, entropy=Entropy("7")
     )
     with judge:
-        with pytest.raises(BadInput, match="leaves no constant open"):
+        with pytest.raises(BadInput, match="marks no constant for tuning"):
             judge.tune(VECTOR, 8, 16)
         found = judge.tune(SLOW, 8, 16)
     assert found.candidate == candidate_id(SLOW) and found.combinations == 4

@@ -124,7 +124,7 @@ def _groups(expected: Array, least: float) -> Array:
 
 def _symbols(symbols: Array) -> str:
     first, last = int(symbols.min()), int(symbols.max())
-    return f"symbol {first}" if first == last else f"some symbols of {first} to {last}"
+    return f"symbol {first}" if first == last else f"some symbols from {first} to {last}"
 
 
 def honest(probabilities: Array, symbols: int, count: int, rng: np.random.Generator) -> Array:

@@ -32,7 +32,9 @@ class CalledStep:
         for batch in self._batches:
             step = self._make(batch)
             if not callable(step):
-                raise NoStep(f"{self._name}({batch}) returned no function: {type(step).__name__}")
+                raise NoStep(
+                    f"{self._name}({batch}) must return a function, not {type(step).__name__}"
+                )
             found[batch] = *_captured(step), step
             finished(batch)
         return found

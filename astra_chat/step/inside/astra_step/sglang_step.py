@@ -91,7 +91,7 @@ class SglangStep:
         """Logits of the same tokens in float32; or why there are none."""
         architecture = self._config["architectures"][0]
         if architecture not in fp32.ARCHITECTURES:
-            return f"{architecture} has no float32 forward pass here"
+            return f"Astra has no float32 forward pass for {architecture}"
         chosen = torch.tensor(self._tokens[batch][: self._steps]).T
         tokens = torch.cat([torch.tensor(self._prompts(batch)), chosen], 1)
         model = self._runner.model
