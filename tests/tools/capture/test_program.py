@@ -66,7 +66,7 @@ def test_equal_calls_are_one_with_a_count_and_their_values(
     ]
     gather = calls.operator("mine::gather")
     assert gather.count == 4 and gather.declared.startswith("mine::gather(Tensor(a0!) out")
-    assert next(integer_ranges(gather)) == "idx holds 0 to 9, below table.shape[0]"
+    assert next(integer_ranges(gather)) == "idx contains 0 to 9, below table.shape[0]"
     assert not list(contradictions(gather))
     (total,) = calls.operator("ops:total").calls
     assert list(total.tensors) == ["parts[0]", "parts[1]"]
