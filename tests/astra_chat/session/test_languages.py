@@ -71,7 +71,7 @@ def test_the_option_is_declared_once_and_recorded(moe: Task) -> None:
     assert "languages" not in RunOptions().model_dump()
     words = command_line(options, SessionOptions(), ["t"])
     assert words == "astra-chat run t --languages cuda,triton"
-    with pytest.raises(BadInput, match="--languages rust: 'rust' is no language"):
+    with pytest.raises(BadInput, match="--languages rust: 'rust' is not a language"):
         split({"languages": "rust"})
 
 
@@ -96,7 +96,7 @@ def test_only_a_run_that_takes_triton_explains_it() -> None:
     ("source", "languages", "words"),
     [
         (COLUMNS, "cuda", "this run takes only kernels in CUDA"),
-        ("__global__ void f();", "triton", "in Triton only with `import triton`"),
+        ("__global__ void f();", "triton", "only kernels in Triton, with `import triton`"),
         (COLUMNS.replace("import triton\n", ""), "cuda,triton", ""),
         (COLUMNS.replace("import triton", "#"), "cuda,triton", "Python without `import triton`"),
         (COLUMNS + "def (", "cuda,triton", "not valid Python"),
@@ -141,7 +141,7 @@ def test_every_place_names_the_language(moe: Task, tmp_path: Path) -> None:
 def test_a_run_with_cuda_alone_sends_triton_back(tmp_path: Path, moe: Task) -> None:
     path = play(moe, tmp_path / "out", "cuda")
     sent = [r.event for r in read(path).records if isinstance(r.event, RejectedReply)]
-    assert sent and all("CUDA only" in one.reason for one in sent)
+    assert sent and all("only kernels in CUDA" in one.reason for one in sent)
 
 
 @pytest.mark.second_tier

@@ -66,7 +66,7 @@ def test_equal_calls_are_one_with_a_count_and_their_values(
     ]
     gather = calls.operator("mine::gather")
     assert gather.count == 4 and gather.declared.startswith("mine::gather(Tensor(a0!) out")
-    assert next(integer_ranges(gather)) == "idx holds 0 to 9, below table.shape[0]"
+    assert next(integer_ranges(gather)) == "idx contains 0 to 9, below table.shape[0]"
     assert not list(contradictions(gather))
     (total,) = calls.operator("ops:total").calls
     assert list(total.tensors) == ["parts[0]", "parts[1]"]
@@ -135,7 +135,7 @@ for rows in (1, 1, 8):
 
 @pytest.mark.second_tier
 def test_under_torch_compile_it_says_that_it_saw_nothing(program: Program) -> None:
-    with pytest.raises(BadInput, match=r"torch\.compile took ops:rms into a graph"):
+    with pytest.raises(BadInput, match=r"torch\.compile traced ops:rms into a graph"):
         program.calls(COMPILED, ["ops:rms"])
 
 

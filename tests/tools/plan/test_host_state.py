@@ -103,8 +103,8 @@ FAILED = {
     " kernel staged, grid (3, 1, 1), block (128, 1, 1), 60,000 bytes of dynamic shared memory:"
     " at most 49,152 bytes without"
     " cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
-    "raised_once": "53,000 bytes of dynamic shared memory: at most 51,500 bytes, the size that"
-    " cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize",
+    "raised_once": "53,000 bytes of dynamic shared memory: at most 51,500 bytes, the size last"
+    " passed to cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize",
     "more_than_there_is": "232,448 bytes of dynamic shared memory: at most 216,064 bytes, the size",
     "wide_block_by_attributes": "CUDA error 1 (invalid argument): kernel scale<float>",
 }
