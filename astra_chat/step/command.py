@@ -59,8 +59,8 @@ def step(
         typer.Option(
             metavar="MODULE:FUNCTION",
             help=(
-                "A function to use instead of a model: for a number of requests, it returns a"
-                " function that computes one step."
+                "A function to use instead of a model: it takes the number of requests and"
+                " returns a function that computes one step."
             ),
         ),
     ] = None,

@@ -34,7 +34,7 @@ def words(report: StepReport) -> Iterator[str]:
     for name, one in report.operators.items():
         yield f"{name}: {one.finding}: {one.why}{_of_promise(one.share)}"
     if report.share is not None:
-        yield f"all winners: {percent(report.share)} of the gain predicted from kernel times"
+        yield f"all winners together: {percent(report.share)} of the gain that kernel times predict"
 
 
 def named(variant: str) -> str:

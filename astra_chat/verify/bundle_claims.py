@@ -17,7 +17,7 @@ from astra_chat.verify.claims import Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
 from astra_vgpu.ground.errors import BadInput
 
-FILES, SOURCES = "the bundle's files are listed", "sources match the transcript"
+FILES, SOURCES = "every file of the bundle is in its list", "sources match the transcript"
 CODE, PLANS = "machine code matches its hash", "launch plans match their hashes"
 SAMPLES, SIGNED = "samples match the transcript", "the bundle is signed"
 

@@ -211,7 +211,9 @@ def _died(report: Report, returncode: int, printed: str) -> Died:
     if returncode == -signal.SIGXFSZ:
         return Died(report.started, f"the launcher printed more than {FILE_BYTES >> 20} MiB")
     tail = f": {printed}" if printed else ""
-    return Died(report.started, f"the launcher ended its process, {signal_name(returncode)}{tail}")
+    return Died(
+        report.started, f"the launcher's process ended early, {signal_name(returncode)}{tail}"
+    )
 
 
 def _call_name(number: int) -> str:

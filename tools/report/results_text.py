@@ -200,7 +200,7 @@ def _most_to_gain(timed: Timed) -> list[str]:
 def _cells(label: str, values: Sequence[str]) -> str:
     """A row; one value where all are equal."""
     same = len(values) > 1 and len(set(values)) == 1
-    return BAR.join([label, *([f"{values[0]} in all"] if same else values)])
+    return BAR.join([label, *([f"{values[0]} in all cases"] if same else values)])
 
 
 def _us(profile: Profile | None, name: str) -> str:

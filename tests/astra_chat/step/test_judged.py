@@ -154,7 +154,7 @@ def test_a_step_gains_a_share_of_what_kernel_times_promise() -> None:
     text = list(words(found))
     assert any(line.endswith("51 % of the gain predicted from kernel times") for line in text)
     assert found.share == pytest.approx(0.59, abs=0.02)
-    assert text[-1] == "all winners: 59 % of the gain predicted from kernel times"
+    assert text[-1] == "all winners together: 59 % of the gain that kernel times predict"
     assert "<td>51 %</td>" in page(found)
 
 

@@ -77,7 +77,7 @@ def test_a_refusal_names_the_line_of_the_kernel(recorded: Record, built: Build) 
 CRASHED = {
     "null_dereference": "killed by SIGSEGV",
     "aborts": "killed by SIGABRT",
-    "leaves": "ended its process, exit status 0",
+    "leaves": "process ended early, exit status 0",
     "prints": "printed more than 32 MiB",
     "reads_device": "host code reads device memory: input, offset 12",
     "writes_device": "host code writes to device memory: out, offset 4",

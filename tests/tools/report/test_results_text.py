@@ -63,7 +63,7 @@ def test_a_case_without_counters_is_said_to_have_none() -> None:
     profiles = [unprofiled(time, why) for time in one.cases]
     told = one.model_copy(update={"profile": profiles[0], "other_profiles": (profiles[1],)})
     rows = times_text(with_launches(""), told).splitlines()
-    assert "bottleneck | not profiled in all" in rows and rows[-1] == (
+    assert "bottleneck | not profiled in all cases" in rows and rows[-1] == (
         "not profiled, case 1: no counters: no libcupti"
     )
     assert metrics_text(told) == ""
@@ -81,12 +81,12 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 def test_every_timed_case_has_a_column_with_parts_and_bottleneck() -> None:
     rows = rows_of(times_text(with_launches("kernel grid 4x1x1 block 1\x1b[31m"), two_cases()))
-    assert rows["case"] == ["1", "2"] and rows["ratio"] == ["1.50 in all"]
+    assert rows["case"] == ["1", "2"] and rows["ratio"] == ["1.50 in all cases"]
     assert rows["estimated us"] == ["1.33", "1.50"]
     assert [rows[name] for name in TIME_PARTS.values()] == [
-        [f"{us} in all"] for us in ("0.50", "0.10", "0.30", "0.20", "0.40")
+        [f"{us} in all cases"] for us in ("0.50", "0.10", "0.30", "0.20", "0.40")
     ]
-    assert rows["time_left"] == ["0.50 in all"] and rows["bottleneck"] == ["latency", "dram"]
+    assert rows["time_left"] == ["0.50 in all cases"] and rows["bottleneck"] == ["latency", "dram"]
     assert rows["launches"] == ["kernel grid 4 block 1\\x1b[31m", "-"], (
         "of one nothing is on record"
     )
@@ -150,7 +150,7 @@ def test_launches_of_one_kernel_are_told_in_rows() -> None:
     alike = launching("silu<__half> grid 4x2x1 block 64x1x1", "silu<float> grid 4x2x1 block 32x1x1")
     rows = rows_of(times_text(alike, two_cases()))
     assert rows["launches silu"] == ["<__half>", "<float>"]
-    assert rows["grid"] == ["4x2 in all"] and rows["block"] == ["64", "32"]
+    assert rows["grid"] == ["4x2 in all cases"] and rows["block"] == ["64", "32"]
     plain = launching("silu grid 4x1x1 block 64x1x1", "silu grid 1x1x1 block 64x1x1 shared 8")
     rows = rows_of(times_text(plain, two_cases()))
     assert rows["grid of silu"] == ["4", "1"] and rows["block"] == ["64", "64 shared 8"]
@@ -207,7 +207,7 @@ def with_metrics(*by_case: dict[str, float]) -> Timed:
 
 def test_metrics_have_a_row_each_and_a_column_for_each_case() -> None:
     text = metrics_text(with_metrics({"a": 1, "b": 2.5, "c": 0, TURNS: 1}, {"a": 1, "b": 3}))
-    assert text.splitlines() == ["metric of case | 1 | 2", "a | 1 in all", "b | 2.5 | 3"]
+    assert text.splitlines() == ["metric of case | 1 | 2", "a | 1 in all cases", "b | 2.5 | 3"]
     assert "time_" not in metrics_text(two_cases())
     assert metrics_text(with_metrics({}, {})) == ""
 
@@ -218,7 +218,7 @@ def test_what_says_nothing_is_left_out() -> None:
         for u, v in (("alu", 4), ("fma", 3), ("shared", 2), ("shuffle", 1))
     }
     few = metrics_text(with_metrics(units, units))
-    assert "machine_instructions_fma | 3 in all" in few and "shared" not in few
+    assert "machine_instructions_fma | 3 in all cases" in few and "shared" not in few
     loads = {
         LOADS: 9.0,
         LOAD_BYTES: 512.0,
@@ -227,9 +227,11 @@ def test_what_says_nothing_is_left_out() -> None:
         WARPS_HELD: 8.0,
         LANES: 96.0,
     }
-    assert metrics_text(with_metrics(loads, loads)).splitlines()[1:] == [f"{WARPS_HELD} | 8 in all"]
+    assert metrics_text(with_metrics(loads, loads)).splitlines()[1:] == [
+        f"{WARPS_HELD} | 8 in all cases"
+    ]
     narrow = {**loads, LOAD_BYTES: 128.0, LOAD_SECTORS: 4.0}
-    assert f"{LOAD_BYTES} | 128 in all" in metrics_text(with_metrics(narrow, narrow))
+    assert f"{LOAD_BYTES} | 128 in all cases" in metrics_text(with_metrics(narrow, narrow))
     wasted = metrics_text(with_metrics(loads, {**loads, LOAD_SECTORS: 32.0}))
     assert f"{LOAD_SECTORS} | 16 | 32" in wasted
     assert f"{LANES} | 96 | 50" in metrics_text(with_metrics(loads, {**loads, LANES: 50.0}))
@@ -238,9 +240,11 @@ def test_what_says_nothing_is_left_out() -> None:
 
 def test_bytes_and_waves_are_shown_where_they_say_something() -> None:
     least = {DRAM_READ: 64.0, DRAM_WRITE: 32.0, OVER_LEAST: 1.0, WAVES: 0.5, WARPS_HELD: 8.0}
-    assert metrics_text(with_metrics(least, least)).splitlines()[1:] == [f"{WARPS_HELD} | 8 in all"]
+    assert metrics_text(with_metrics(least, least)).splitlines()[1:] == [
+        f"{WARPS_HELD} | 8 in all cases"
+    ]
     more = metrics_text(with_metrics(least, {**least, OVER_LEAST: 1.5, WAVES: 2.0}))
-    assert f"{DRAM_READ} | 64 in all" in more and f"{OVER_LEAST} | 1 | 1.5" in more
+    assert f"{DRAM_READ} | 64 in all cases" in more and f"{OVER_LEAST} | 1 | 1.5" in more
     assert f"{WAVES} | 0.5 | 2" in more
 
 
