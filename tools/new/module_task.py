@@ -61,7 +61,7 @@ def module_toml(
         f"demo = [ {_row(_demo(contract))} ]",
         *_dims(contract),
         "",
-        "# A few times the error of PyTorch's own results relative to float64.",
+        "# A few times PyTorch's own error relative to float64, or that of plain float32 sums.",
         "[tolerance]",
         *(
             f"{dtype} = {{ rtol = {rtol:g}, atol = {atol:g} }}"

@@ -18,6 +18,9 @@ USUAL = 4.0
 """Inputs of a module that takes any numbers are drawn up to this magnitude, or to their own."""
 ROOM = 4.0
 """So many times PyTorch's own error, at its largest, is within the tolerance."""
+IN_ORDER = 4.0
+"""Roundings of a result's usual size that a float32 sum of n terms may be off, added up one by one,
+times sqrt(n): a few standard deviations. PyTorch's own sums, of blocks, are better."""
 RTOL = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 8e-3}
 MOST_ELEMENTS = 2**22
 """Larger calls are not made: the file's own sizes may take a processor minutes."""
@@ -91,8 +94,18 @@ class _ModuleCalls:
                 else:
                     off -= RTOL[dtype] * right.abs()
                 worst[dtype] = max(worst.get(dtype, 0.0), float(off.max()) if off.numel() else 0.0)
+        worst["float32"] = max(worst.get("float32", 0.0), self._in_order(ranges) / ROOM)
         dtypes = {one["dtype"] for one in self._contract["outputs"]}
         return {d: [RTOL[d], _rounded_up(ROOM * worst.get(d, 0.0))] for d in sorted(dtypes)}
+
+    def _in_order(self, ranges: Mapping[str, list[float]]) -> float:
+        """Error of plain sums at the file's own sizes, or smaller ones where those are large."""
+        dims = self._own if self._elements(self._own) <= MOST_ELEMENTS else self._small()
+        shapes = [one["shape"] for one in self._args.values()]
+        longest = max((evaluate(extent, dims) for shape in shapes for extent in shape), default=1)
+        results = [one.double() for one in self._called(self._drawn(dims, ranges))]
+        sizes = [float(one.square().mean().sqrt()) for one in results if one.numel()]
+        return in_order_error(longest, max(sizes, default=0.0))
 
     def _small(self) -> dict[str, int]:
         """The file's sizes, or smaller ones where they are allowed."""
@@ -156,6 +169,16 @@ class _ModuleCalls:
             return False
         shapes = [[evaluate(e, dims) for e in o["shape"]] for o in self._contract["outputs"]]
         return [list(one.shape) for one in found] == shapes
+
+
+def in_order_error(longest: int, size: float) -> float:
+    """Returns how far a float32 result may be off whose terms are added up one by one.
+
+    Args:
+        longest: the largest extent of the arguments, at most so many terms as a rule.
+        size: root mean square of the results.
+    """
+    return IN_ORDER * 2.0**-24 * math.sqrt(longest) * size
 
 
 def _own_range(value: torch.Tensor, usual: float) -> list[float]:

@@ -2,8 +2,9 @@
 is right.
 
 The tolerance is that of modules as tasks (tools/runners/module_values.py): rtol by dtype, and an
-atol of four times PyTorch's own error. A result that agrees with the module in its own dtypes is
-right, too: where the module itself is imprecise, that is the problem's mistake.
+atol of four times PyTorch's own error, or that of a plain float32 sum. A result that agrees with
+the module in its own dtypes is right, too: where the module itself is imprecise, that is the
+problem's mistake.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Literal
 import torch
 
 from astra_chat.tools.runners.float64 import in_float64, wide
-from astra_chat.tools.runners.module_values import ROOM, RTOL
+from astra_chat.tools.runners.module_values import ROOM, RTOL, in_order_error
 from astra_chat.tools.runners.modules import outputs
 from lab.rejudge.inside.operators import Operators
 
@@ -45,6 +46,8 @@ class ExactCall:
     alias: bool
     """Whether a result shares its memory with an input."""
     operators: list[str]
+    longest: int
+    """The largest extent of its inputs and weights."""
 
     def grade(self, got: Sequence[torch.Tensor]) -> tuple[Grade, str]:
         """How far the candidate's results, on the CPU, are right, and why not."""
@@ -53,7 +56,7 @@ class ExactCall:
             return "wrong", f"its results are {shapes[0]}, the module's {shapes[1]}"[:200]
         worst: tuple[Grade, str] = "right", ""
         for one, exact, own in zip(got, self.exact, self.own, strict=True):
-            grade, why = _grade(one.cpu(), exact.cpu(), own.cpu())
+            grade, why = _grade(one.cpu(), exact.cpu(), own.cpu(), self.longest)
             if ("right", "imprecise", "wrong").index(grade) > (worst[0] == "imprecise"):
                 worst = grade, why
         return worst
@@ -62,7 +65,9 @@ class ExactCall:
         return all(bool(o.isfinite().all()) for some in (self.exact, self.own) for o in some)
 
 
-def _grade(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor) -> tuple[Grade, str]:
+def _grade(
+    got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, longest: int
+) -> tuple[Grade, str]:
     if not own.is_floating_point():
         same = bool(torch.equal(wide(got), exact) or torch.equal(got, own))
         return ("right", "") if same else ("wrong", "its integers differ")
@@ -73,7 +78,7 @@ def _grade(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor) -> tuple[G
     off = (owned - exact).abs()
     off = off[exact.abs() <= rms] if dtype == "float32" else off - rtol * exact.abs()
     atol = ROOM * max(0.0, float(off.max()) if off.numel() else 0.0)
-    atol = max(atol, FLOOR * torch.finfo(own.dtype).eps * rms)
+    atol = max(atol, FLOOR * torch.finfo(own.dtype).eps * rms, in_order_error(longest, rms))
     if any(_within(number, right, rtol, atol) for right in (exact, owned)):
         return "right", ""
     error = float((number - exact).abs().nan_to_num(torch.inf).max())
@@ -127,7 +132,9 @@ class ProblemModule:
         with in_float64():
             exact = [wide(one) for one in outputs(wider(*doubled))]
         own = [one.detach().clone() for one in results]
-        return ExactCall(exact, own, differ(given, inputs), alias, watched.names)
+        held = [v for v in (*given, *model.state_dict().values()) if isinstance(v, torch.Tensor)]
+        longest = max((extent for v in held for extent in v.shape), default=1)
+        return ExactCall(exact, own, differ(given, inputs), alias, watched.names, longest)
 
 
 def seeded(seed: int) -> None:
