@@ -135,8 +135,27 @@ class FarCalls:
         built = virtual
         cases = self._passed(confirming)
         cases += self._of_kernels(runner, built, cases, checked, confirming)
-        faults = (self._fault_in(answer) for answer in _answers(runner, built, cases))
+        faults = (
+            self._fault_in(answer) for answer in self._answered(runner, built, cases, confirming)
+        )
         return next((fault for fault in faults if fault), None)
+
+    def _answered(
+        self, runner: Runner, built: Build, cases: Sequence[Case], confirming: bool
+    ) -> list[_Answer]:
+        """What is said of a candidate's calls. Calls of which a process said nothing, out of time
+        or memory, are left out; in a confirmation each gets a process of its own before, until one
+        says nothing, too."""
+        found, silent = _answers(runner, built, cases)
+        while confirming and silent:
+            again, lost = _answers(runner, built, silent[:1])
+            if lost:
+                break
+            found, silent = found + again, silent[1:]
+        self.left_out += [
+            f"{one.label}: it ended early (too large for an oracle)" for one in silent
+        ]
+        return found
 
     def _fault_in(self, answer: _Answer) -> Wrong | Unsafe | None:
         """What is wrong with a candidate's call that the baseline passes. Of an argument that is
@@ -260,10 +279,10 @@ class FarCalls:
         if not new:
             return
         built = self._baseline()
-        self._answers |= {one.case.key: one for one in _answers(self._runner, built, new)}
+        self._answers |= {one.case.key: one for one in _answers(self._runner, built, new)[0]}
         for case in new:
             if case.key not in self._answers:
-                self._answers[case.key] = next(iter(_answers(self._runner, built, [case])), None)
+                self._answers[case.key] = next(iter(_answers(self._runner, built, [case])[0]), None)
 
     def _baseline(self) -> Build:
         runner, what = self._given, f"the baseline of {self._given.task.name}"
@@ -445,14 +464,16 @@ def _answer(case: Case, report: CaseReport) -> _Answer:
     return _Answer(case, failure, report.wrote or {}, report.stored, report.left)
 
 
-def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answer]:
-    """Returns what is said of each call. Of some nothing is: what a launcher refuses shows
-    elsewhere, and a process that ends early says nothing."""
+def _answers(
+    runner: Runner, built: Build, cases: Sequence[Case]
+) -> tuple[list[_Answer], list[Case]]:
+    """Returns what is said of calls, and those of which their process said nothing since it ended
+    early. Calls that the launcher refuses are in neither: that shows elsewhere."""
     recorded = zip(cases, runner.record(built, cases), strict=True)
     planned = [(case, plan) for case, plan in recorded if isinstance(plan, LaunchPlan)]
     found = list[_Answer]()
     if not planned:
-        return found
+        return found, []
 
     def sandbox(scratch: Path) -> SandboxPolicy:
         return replace(runner.policy((built.folder,), scratch), memory_bytes=ADDRESSES_BYTES)
@@ -490,4 +511,5 @@ def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answe
             process.worker.finish()
         except (StepTimeout, StepMemory, BadReport, IndexError):
             pass
-    return found
+    said = {answer.case.key for answer in found}
+    return found, [case for case, _ in planned if case.key not in said]

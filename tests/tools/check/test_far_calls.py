@@ -235,7 +235,7 @@ def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
     task, asked = find_task("moe_sum_reduce"), list[int]()
     answers = module._answers
 
-    def noted(runner: Runner, built: Build, cases: Sequence[Case]) -> list[Any]:
+    def noted(runner: Runner, built: Build, cases: Sequence[Case]) -> tuple[Any, Any]:
         asked.append(len(cases))
         return answers(runner, built, cases)
 
@@ -249,6 +249,22 @@ def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
         assert asked == [*baselines, 0]
         assert len(far.left_out) == calls and all("it ended early" in s for s in far.left_out)
         asked.clear()
+
+
+@pytest.mark.second_tier
+def test_a_candidates_calls_of_which_nothing_is_said_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = find_task("moe_sum_reduce")
+    runner = Runner(task, DEVICE)
+    built, far = build(task, task.baseline, DEVICE), FarCalls(runner)
+    assert isinstance(built, Build), built
+    far.learn_shared(False)
+    passed = far._passed(False)
+    assert passed and not far.left_out
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.0)
+    assert far.fault(built, runner.seed, confirming=False) is None
+    assert len(far.left_out) >= len(passed) and all("it ended early" in s for s in far.left_out)
 
 
 @pytest.mark.second_tier
