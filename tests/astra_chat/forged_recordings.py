@@ -60,7 +60,7 @@ RECORDINGS: dict[str, Forgery] = {
     ),
     "recording: another version": Forgery(head(lambda one: one.update(v=99)), "version 99", PLAY),
     "recording: models that are none": Forgery(
-        head(lambda one: one.update(models="x=1,,")), "give the model of all roles first", PLAY
+        head(lambda one: one.update(models="x=1,,")), "give the model for all roles first", PLAY
     ),
     "recording: an answer that is none": Forgery(answer([1]), "line 2", PLAY),
     "recording: many values": Forgery(answer({"a": [0] * 1_000_000}), "more than 1,000,000", PLAY),
