@@ -131,7 +131,7 @@ def open_models(
     mode, _, rest = spec.partition(":")
     if mode == "replay":
         if base_url is not None:
-            raise BadInput("--base-url has no effect, because replay: calls no server")
+            raise BadInput("--base-url has no effect: replay: does not call a server")
         recording = Recording(_file(rest, spec), "replay")
         assert recording.head is not None
         played = RecordedModels(recording.head, task, languages)

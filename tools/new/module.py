@@ -48,7 +48,9 @@ def is_module(path: Path) -> bool:
     try:
         body = ast.parse(text).body
     except SyntaxError as error:
-        raise BadInput(f"{path}, line {error.lineno}: {error.msg}") from None
+        raise BadInput(
+            f"{path}, line {error.lineno}: it is not valid Python: {error.msg}"
+        ) from None
     defined = {getattr(node, "name", "") for node in body}
     return CLASS in defined and bool(defined & MAKERS)
 

@@ -97,7 +97,9 @@ def _tree(path: Path) -> ast.Module:
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise BadInput(f"{path}, line {error.lineno}: {error.msg}") from None
+        raise BadInput(
+            f"{path}, line {error.lineno}: it is not valid Python: {error.msg}"
+        ) from None
 
 
 def _local_imports(path: Path, root: Path) -> Iterator[Path]:

@@ -111,7 +111,7 @@ def test_edits_are_said_as_edits_to_a_role_that_was_shown_the_file(task_folder: 
 
 def test_edits_that_cannot_be_made_are_named(task_folder: Path) -> None:
     edited(task_folder, "scalar.cu", "no such text")
-    assert "'no such text', occurs 0 times" in refusal(task_folder)
+    assert "'no such text', must occur once" in refusal(task_folder)
 
 
 def test_a_file_is_edited_once(task_folder: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_file_may_be_stored_as_edits_of_another(task_folder: Path) -> None:
     [
         ("scalar.cu", "none.cu", "none.cu, which does not exist"),
         ("../scalar.cu", "wrong.cu", "'../scalar.cu' is not the name of a file"),
-        ("scalar.cu", "wrong.cu", "'no such text', occurs 0 times"),
+        ("scalar.cu", "wrong.cu", "'no such text', must occur once"),
     ],
 )
 def test_a_stored_file_that_cannot_be_made_is_named(

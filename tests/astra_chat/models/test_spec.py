@@ -37,7 +37,10 @@ def test_an_address_is_one_more_option() -> None:
         ("openai:a,b", "'b' is not of the form name=value"),
         ("openai:a,seed=", "'seed=' is not of the form"),
         ("openai:a,driver.seed=1", "there is no role 'driver'; the roles are tester"),
-        ("openai:a,judge=openai:o3", "there is no role 'judge'; the roles are tester.*coder=openai:gpt-5"),
+        (
+            "openai:a,judge=openai:o3",
+            "there is no role 'judge'; the roles are tester.*coder=openai:gpt-5",
+        ),
         ("judge=openai:o3", "give the model for all roles first, before 'judge=openai:o3'"),
         ("openai:", "'openai:' names no model: for example openai:o4-mini"),
         ("openai:a,coder=openai:", "'openai:' names no model"),
