@@ -153,9 +153,7 @@ def time(
 def _only_demo(task: Task) -> str:
     """What was not timed, and how it is."""
     demo, bench = counted(len(task.demo), "demo case"), counted(len(task.bench), "bench case")
-    return (
-        f"timed: {demo} only; --cases bench times the {bench}, which have the sizes of real calls"
-    )
+    return f"timed: {demo} only; --cases bench times the {bench}, with the sizes of real calls"
 
 
 @options(JudgeOptions, "device gpu case trust engine seed as_json quiet")

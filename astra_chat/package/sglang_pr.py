@@ -20,11 +20,12 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import is_float
 from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 
 KERNELS = "python/sglang/kernels"
 KDA = f"{KERNELS}/kda_kernels"
 TESTS = "test/registered/kernels"
-ARCH = "sm_90"
+ARCH = spec("h200").arch
 """What Triton's machine code is made for, as the registration says."""
 EXPORT = re.compile(r"^TVM_FFI_DLL_EXPORT_TYPED_FUNC\(.*\);$", re.MULTILINE)
 SCALARS = {"float": "float", "int64_t": "int", "bool": "bool"}

@@ -45,7 +45,12 @@ def test_an_explained_check_tells_gates_and_what_is_left(
     kernel = task_folder / "baseline.cu"
     code, out, _ = command("check", task_folder, kernel, "--device", "virtual", "--explain")
     assert code == 0
-    for words in ("guard: passed", "check: passed", "drawn at random after the build", "rules out"):
+    for words in (
+        "guard: passed",
+        "check: passed",
+        "drawn at random after the build",
+        "not ruled out",
+    ):
         assert words in out, words
     assert (
         "correct on" in out and f"isolation while building and running: {WORDS[isolation()]}" in out
@@ -59,7 +64,9 @@ def test_time_says_that_the_demo_cases_alone_were_timed(
     """A case that the caller states is timed instead of them."""
     words = ("time", task_folder, task_folder / "baseline.cu", "--device", "virtual", "--trust")
     code, _, err = command(*words)
-    assert code == 0 and "timed: 1 demo case only; --cases bench times the 1 bench case, of" in err
+    assert (
+        code == 0 and "timed: 1 demo case only; --cases bench times the 1 bench case, with" in err
+    )
     code, out, err = command(*words, "--case", '{ rows = 3, d = 264, dtype = "float32" }')
     assert code == 0 and "3x264 float32" in out and "demo case" not in err
     code, _, err = command(*words, "--case", "{}", "--cases", "demo")
@@ -72,7 +79,7 @@ def test_explained_failures_end_where_they_failed(command: Command, tmp_path: Pa
     broken.write_text(SCALAR.read_text().replace("return", "retrun"))
     code, out, _ = command("time", "silu_and_mul", broken, "--device", "virtual", "--explain")
     assert code == 1 and "build: failed" in out and "check: not reached" in out
-    assert "rules out" not in out, "a candidate that failed leaves nothing to rule out"
+    assert "not ruled out" not in out, "a candidate that failed leaves nothing to rule out"
 
 
 def test_quiet_says_why_in_its_line(command: Command) -> None:

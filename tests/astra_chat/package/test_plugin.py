@@ -191,7 +191,7 @@ print(json.dumps([key[2] for key in operators.COUNTERS.totals()]))
         (
             "HookRegistry.register('sglang.kernels.ops.activation.activation"
             "._run_activation_inplace', print, HookType.AROUND, source='other')",
-            "plugin other has a hook",
+            "plugin other also hooks",
         ),
     ],
 )

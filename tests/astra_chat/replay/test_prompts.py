@@ -97,7 +97,9 @@ def test_what_was_said_about_replies_is_shown(
     assert [p.role for p in found] == ["planner"] and len(found[0].again) == 1
     assert "`no such line` is not in the source to change" in found[0].again[0]
     show_prompts(transcript, found[0].turn, as_json=False)
-    assert f"--- turn {found[0].turn}, planner, a reply was sent back:" in capsys.readouterr().out
+    assert (
+        f"--- turn {found[0].turn}, planner, why a reply was sent back:" in capsys.readouterr().out
+    )
 
 
 def test_one_turns_prompt(
@@ -147,7 +149,7 @@ def test_prompts_stay_bounded_and_share_their_beginning(task: Task, role: RoleNa
     chat = long_chat(20)
     made = [turn_prompt(role, context, state_of(chat[: 3 + 5 * number])) for number in range(1, 21)]
     assert max(map(len, made)) <= MAX_CHARACTERS
-    assert max(map(len, made[10:])) <= 1.2 * max(map(len, made[:10])), "it does not grow on"
+    assert max(map(len, made[10:])) <= 1.25 * max(map(len, made[:10])), "it does not grow on"
     for before, after in pairwise(made[5:]):
         first = before[: before.index("\n## ")]
         assert after.startswith(first), "what does not change comes first"

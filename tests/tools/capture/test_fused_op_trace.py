@@ -44,7 +44,7 @@ def test_equal_records_are_one_call(tmp_path: Path, text: str) -> None:
     [
         ("[]", "has no records"),
         (json.dumps([{**OTHER, "tensor_args": ["half[3]"]}]), "'half[3]' is not a tensor"),
-        ('{"schema": "astra-chat/calls/2"}', "schema: it has to be astra-chat/calls/1"),
+        ('{"schema": "astra-chat/calls/2"}', "schema: it must be astra-chat/calls/1"),
         ("what", "is not a capture file"),
     ],
 )

@@ -72,6 +72,6 @@ def test_truncated_columns_are_found() -> None:
         kernel.add(piece(got, expected, seed))
         baseline.add(piece(nearest, expected, seed))
     found = kernel.beside(baseline)
-    assert found is not None and "columns 5 modulo" in found.note
+    assert found is not None and "columns whose index is 5 modulo" in found.note
     kernel.forget(piece(got, expected, 3).case)
     assert kernel.beside(baseline) is not None

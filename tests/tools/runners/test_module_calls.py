@@ -47,7 +47,7 @@ def test_what_cannot_be_run_says_why(
     first = calls.bound(calls.module_of(task), calls.drawn(task, task.bench[0][0], "cpu"), "cpu")
     with pytest.raises(calls.NotRun, match=r"^RuntimeError: Unrecognized mode=nonsense[^\n]*$"):
         calls.compiled(0, "nonsense", first)
-    with pytest.raises(calls.NotRun, match="no PyTorch module"):
+    with pytest.raises(calls.NotRun, match="not a PyTorch module"):
         calls.module_of(find_task("silu_and_mul"))
 
 

@@ -153,7 +153,7 @@ def test_a_library_that_a_child_lacks_is_named(
 ) -> None:
     error = died_at_start(tmp_path, monkeypatch, "import no_such_library\n")
     assert isinstance(error, MissingDependency)
-    assert "unlucky did not start: No module named 'no_such_library'; install" in str(error)
+    assert "unlucky did not start: No module named 'no_such_library'; reinstall" in str(error)
 
 
 def test_another_end_at_the_start_is_our_mistake_in_one_line(

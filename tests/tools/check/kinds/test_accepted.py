@@ -157,10 +157,10 @@ def test_words_and_place_reach_the_reader(accepting: Scene) -> None:
     assert (wrong.reason, wrong.argument, wrong.index) == ("not_accepted", "places", (0,))
     assert wrong.got == places[0]
     said = describe(wrong)
-    assert "refuses it: places[0] is" in said and "the other sign belongs there" in said
+    assert "rejects it: places[0] is" in said and "the other sign belongs there" in said
     assert "expected" not in said
     assert accepting.wrong(np.zeros(40)).index == ()
-    assert "refuses it: places; no permutation" in describe(accepting.wrong(np.zeros(40)))
+    assert "rejects it: places; no permutation" in describe(accepting.wrong(np.zeros(40)))
 
 
 def test_the_other_arguments_are_judged_by_their_own_kinds(accepting: Scene) -> None:
