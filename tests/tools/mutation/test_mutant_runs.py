@@ -64,14 +64,14 @@ def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     made = [Mutant(name, 1, "", "", SCALAR.replace(*c)) for name, c in changes.items()]
     assert all(mutant.source != SCALAR for mutant in made)
     monkeypatch.setattr("astra_chat.tools.mutation.mutant_runs.mutants", lambda *_: made)
-    hung, run = [], Runner.run
+    hung, run = [], Runner.run_calls
 
     def counted(self: Runner, *args: Any, **options: Any) -> Iterator[CaseRun | Failure]:
         for found in run(self, *args, **options):
             hung.append(isinstance(found, TimedOut))
             yield found
 
-    monkeypatch.setattr(Runner, "run", counted)
+    monkeypatch.setattr(Runner, "run_calls", counted)
     oracle = Oracle(task)
     try:
         suite = Scorer(task, oracle, SCALAR, Stop(), 4).suite()
