@@ -31,7 +31,7 @@ def evaluate_one(options: argparse.Namespace) -> int:
     task, asked = _asked(options)
     if not options.kernel.is_file():
         raise BadInput(f"{options.kernel} is no file")
-    found = evaluate(task, options.kernel.read_text(), asked, _tell, lambda group: None)
+    found = evaluate(task, options.kernel.read_text(), asked, _tell)
     if options.json:
         options.json.write_text(found.model_dump_json(indent=1) + "\n")
     print("\n".join(_lines(found)))

@@ -13,7 +13,6 @@ from astra_chat.tools.task.contract import Arg, Name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.task_file import (
     SECTIONS,
-    Contradictions,
     problem_lines,
     problems_of,
     task_fields,
@@ -37,10 +36,6 @@ class PeerArray(Value):
     role: Role
     """read: a rank's own is filled before a call, and no kernel writes it; state: zeroed once, then
     the kernels' alone, from call to call."""
-
-    def bytes_of(self, case: Case) -> int:
-        """Returns the size in bytes of one rank's memory in this case."""
-        return self.arg.bytes_of(case)
 
 
 class RanksContract(Value):
@@ -161,6 +156,3 @@ def _one_rank(raw: dict[str, Any], contract: RanksContract) -> dict[str, Any]:
 def _for_each(cases: Sequence[dict[str, Any]], ranks: Sequence[int]) -> list[dict[str, Any]]:
     """Each case once for every number of ranks that it does not name itself."""
     return [{RANKS: number, **case} for case in cases for number in ranks]
-
-
-__all__ = ["FILE", "RANK", "RANKS", "Contradictions", "RanksTask", "load_ranks"]

@@ -99,7 +99,7 @@ def tried(
     """
     for fault in FAULTS:
         if only in fault.name:
-            found = evaluate(task, fault.source(task), asked, tell, lambda group: None)
+            found = evaluate(task, fault.source(task), asked, tell)
             yield fault.name, found, found.outcome in fault.outcomes
     if only in KILLED:
         found = evaluate(task, task.task.baseline, asked, tell, _kill_last)

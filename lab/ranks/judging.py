@@ -25,10 +25,10 @@ from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from lab.ranks.contract import RanksTask
 from lab.ranks.group import Ended, Group, group_of
-from lab.ranks.messages import Burst, RankRequest, RankSide, Samples
+from lab.ranks.messages import RIVAL, Burst, RankRequest, RankSide, Samples
 from lab.ranks.plans import Planned, planned
 
-CANDIDATE, BASELINE, RIVAL = "candidate", "baseline", "nccl"
+CANDIDATE, BASELINE = "candidate", "baseline"
 NORM = "fused_add_rmsnorm"
 """Task whose baseline follows NCCL's all-reduce."""
 VIRTUAL_BURST, VIRTUAL_PATIENCE = 2, 6
@@ -134,7 +134,11 @@ def _gpu_count() -> int:
 
 
 def evaluate(
-    task: RanksTask, source: str, asked: Asked, tell: Tell, after_start: Callable[[Group], None]
+    task: RanksTask,
+    source: str,
+    asked: Asked,
+    tell: Tell,
+    after_start: Callable[[Group], None] = lambda group: None,
 ) -> RanksEvaluation:
     """Judges a source.
 

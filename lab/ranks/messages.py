@@ -8,6 +8,9 @@ from typing import Literal
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.types import Case, Value
 
+RIVAL = "nccl"
+"""The side that is NCCL's all-reduce, then a kernel: the name of its samples."""
+
 
 class RankSide(Value):
     """A built kernel and what one rank launches of it."""
@@ -44,8 +47,6 @@ class RankRequest(Value):
     """Samples of each side and case, when times are measured."""
     meeting: Path | None = None
     """File by which NCCL's ranks find each other."""
-    late_s: float = 0.0
-    """Planted for tests of the limit of time: the rank sleeps so long before its second burst."""
 
 
 class Launched(Value):

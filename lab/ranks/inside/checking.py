@@ -102,8 +102,6 @@ class Checking:
         for number, start in enumerate(range(0, asked.calls, asked.burst)):
             calls = range(start, min(start + asked.burst, asked.calls))
             made = [self._made(call) for call in calls]
-            if number == 1 and asked.late_s:
-                time.sleep(asked.late_s)
             for call, one in zip(calls, made, strict=True):
                 self._enqueue(call, one)
             send(Launched(number=number))

@@ -105,7 +105,7 @@ def _exchanged(
 ) -> Shared:
     """Allocates what this rank shares, and opens what its peers do."""
     sizes = {
-        shared_name(peer, side.name): max(peer.bytes_of(case) for case in asked.cases)
+        shared_name(peer, side.name): max(peer.arg.bytes_of(case) for case in asked.cases)
         for side in asked.sides
         for peer in task.contract.peers
     }

@@ -18,13 +18,12 @@ from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.types import Case
 from lab.ranks.contract import RanksTask
 from lab.ranks.inside.checking import Rank, Shared, Tensors, placed
-from lab.ranks.messages import Launched, RankRequest, Samples
+from lab.ranks.messages import RIVAL, Launched, RankRequest, Samples
 
 CALLS, WARM_UP = 50, 3
 """Calls of one graph, and those before it is captured."""
 PAUSE_US = 400.0
 """Longer than the host takes to queue one sample."""
-RIVAL = "nccl"
 
 
 def join(asked: RankRequest, rank: Rank) -> None:

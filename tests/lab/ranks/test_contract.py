@@ -19,7 +19,7 @@ def test_one_ranks_launcher_gets_arrays_of_pointers() -> None:
     assert residual.dtype == "bfloat16"
     assert [s.name for s in found.task.scalars] == ["rank", "eps"]
     case = found.cases("check", 4)[1]
-    assert found.shared.bytes_of(case) == case.dims["tokens"] * case.dims["h"] * 2
+    assert found.shared.arg.bytes_of(case) == case.dims["tokens"] * case.dims["h"] * 2
     assert found.of_rank(case, 3).scalars == {"rank": 3.0}
 
 

@@ -31,7 +31,7 @@ def asked(device: str, calls: int, rounds: int = 0) -> Asked:
 
 
 def judged(kernel: str, how: Asked) -> RanksEvaluation:
-    return evaluate(load_ranks(TASK), text_of(kernel), how, print, lambda group: None)
+    return evaluate(load_ranks(TASK), text_of(kernel), how, print)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -53,7 +53,7 @@ def test_a_launcher_that_allocates_is_refused() -> None:
     text = text_of("push").replace(
         "  const int threads", "  cudaMalloc(0, 8);\n  const int threads"
     )
-    found = evaluate(load_ranks(TASK), text, asked("virtual", 4), print, lambda group: None)
+    found = evaluate(load_ranks(TASK), text, asked("virtual", 4), print)
     assert found.outcome == "refused"
     assert "must not allocate memory" in found.message
 
@@ -104,10 +104,14 @@ def test_kernels_are_correct_on_virtual_ranks(kernel: str) -> None:
 @pytest.mark.second_tier
 @pytest.mark.parametrize("fault", SOME_FAULTS)
 def test_planted_faults_are_found_on_virtual_ranks(fault: str) -> None:
-    found = [
-        *tried(load_ranks(TASK), asked("virtual", 60 if fault == "one place" else 24), fault, print)
-    ]
-    assert len(found) == 1
+    """A stop falls where the processors' load lets it: a run may miss the only moment that shows
+    a fault, four in a row hardly."""
+    how = asked("virtual", 60 if fault == "one place" else 24)
+    for _ in range(4):
+        found = [*tried(load_ranks(TASK), how, fault, print)]
+        assert len(found) == 1
+        if not undetected(found):
+            break
     assert not undetected(found), found[0][1].message
 
 
