@@ -20,8 +20,12 @@ TOLD_RULES: set[RoleName] = {"planner", "coder", "fixer"}
 def instructions(
     role: RoleName, basis: Basis = "estimated", languages: tuple[Language, ...] = CUDA_ONLY
 ) -> str:
-    """What a role is told in every turn, the shared part first; `basis`: of the times it sees;
-    `languages`: of the run's candidates."""
+    """Returns the instructions of a role, which are the same in every turn, the shared part first.
+
+    Args:
+        basis: whether the times that it sees are measured or estimated.
+        languages: those in which the run's candidates may be written.
+    """
     own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
     texts = [_read(name) for name in ("everyone", *own)]
     if TOLD_METRICS.intersection(own):

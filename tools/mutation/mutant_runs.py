@@ -101,7 +101,10 @@ class Scorer:
 
     def score_own(self) -> None:
         """Scores the task's own cases, for whoever asks for other scores later."""
-        self._kept("own", (), _Own, self._own)
+        self._kept_own()
+
+    def _kept_own(self) -> _Own:
+        return self._kept("own", (), _Own, self._own)
 
     def suite(self) -> SuiteScore:
         """Scores the task's own cases, and drawn ones on the mutants that those let live, but for
@@ -110,7 +113,7 @@ class Scorer:
 
     def _score(self, cases: Sequence[Case]) -> CaseScores:
         """A mutant that changes no result is left out, unless one of the cases kills it."""
-        own = self._kept("own", (), _Own, self._own)
+        own = self._kept_own()
         good, why = self._learned(cases)
         itself = self._itself()
         failed = self._killing([itself], good)[ITSELF] if itself and good else []
@@ -133,7 +136,7 @@ class Scorer:
         )
 
     def _suite(self) -> SuiteScore:
-        own = self._kept("own", (), _Own, self._own)
+        own = self._kept_own()
         lived = self._built([name for name in own.mutants if name not in own.killed])
         changing = [built for built in lived if built.mutant.name not in own.harmless]
         drawn = [

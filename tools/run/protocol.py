@@ -312,10 +312,6 @@ class ModuleReport(Message):
         """Returns the folder of what was timed beside this way, by the folder of the call."""
         return after.with_name(f"{after.name}-{self.way.replace(' ', '-')}")
 
-    def sent(self) -> dict[str, Any]:
-        """Returns this report in JSON's types."""
-        return self.model_dump(mode="json")
-
 
 class SweepReport(Message):
     """How a sweep ended: what is in doubt, or the call that failed."""

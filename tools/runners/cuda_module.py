@@ -38,9 +38,8 @@ from astra_chat.tools.runners.module_calls import (
     in_memory,
     module_of,
     strict,
-    why,
 )
-from astra_chat.tools.runners.modules import ModuleFunction
+from astra_chat.tools.runners.modules import ModuleFunction, why
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Arg, Task, load_task
@@ -64,7 +63,8 @@ def main() -> None:
         allow_tf32(task.tensor_float32)  # after the file, which may have said otherwise
         ways = [_ways(task, function, call, request) for call in request.calls]
     except Exception as error:  # the task's own file
-        reporter.send("ways", **ModuleReport(index=0, way="", not_run=why(error)).sent())
+        failed = ModuleReport(way="", not_run=why(error))
+        reporter.send("ways", **failed.model_dump(mode="json"))
         return
     strict()
     lock(reporter.pipe)
@@ -76,7 +76,8 @@ def main() -> None:
                 found = _timed(task, function, call, side, request, dirt, name, way)
             except RuntimeError as error:  # a CUDA error may stay: then it is each later way's
                 found = ModuleReport(way=name, not_run=why(error))
-            reporter.send("way", **found.model_copy(update={"index": index}).sent())
+            found = found.model_copy(update={"index": index})
+            reporter.send("way", **found.model_dump(mode="json"))
             if found.report and (found.report.status or found.report.changed):
                 return
 

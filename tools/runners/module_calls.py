@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from astra_chat.tools.runners.modules import ModuleFunction, outputs
+from astra_chat.tools.runners.modules import ModuleFunction, outputs, why
 from astra_chat.tools.runners.references import written_function
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
@@ -101,12 +101,9 @@ def compiled(number: int, mode: str, first: BoundModule) -> Way:
     """
     from torch._inductor import config, utils
 
-    def call(model: nn.Module, inputs: dict[str, Any]) -> Any:
-        return model(**inputs)
-
     # Code that was compiled is kept by its code object: one for each number.
-    code = call.__code__.replace(co_name=f"call_{number}")
-    own = FunctionType(code, call.__globals__, code.co_name)
+    code = eager.__code__.replace(co_name=f"call_{number}")
+    own = FunctionType(code, eager.__globals__, code.co_name)
     config.compile_threads = 1  # processes that compile would outlive the lock
     try:
         with utils.fresh_cache(dir=tempfile.gettempdir(), delete=False):
@@ -118,8 +115,7 @@ def compiled(number: int, mode: str, first: BoundModule) -> Way:
 
 
 def strict() -> None:
-    """No compilation from now on, no gradients."""
-    torch.set_grad_enabled(False)
+    """No compilation from now on."""
     torch._dynamo.config.error_on_recompile = True
 
 
@@ -127,9 +123,3 @@ def allow_tf32(allowed: bool) -> None:
     """Whether products and convolutions of float32 may use TF32."""
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.backends.cudnn.allow_tf32 = allowed
-
-
-def why(error: Exception) -> str:
-    """What an exception says, on one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"[:300]

@@ -7,7 +7,6 @@ a weight's size, or is compared with a number, is that number.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import operator
 import sys
@@ -37,7 +36,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.overrides import TorchFunctionMode
 
 from astra_chat.tools.runners.module_values import measured
-from astra_chat.tools.runners.modules import KEPT_WORDS, BadModule, ModuleFunction, outputs
+from astra_chat.tools.runners.modules import KEPT_WORDS, BadModule, ModuleFunction, loaded, outputs
 from astra_chat.tools.types import DTYPES
 
 aten = torch.ops.aten
@@ -84,7 +83,7 @@ def main() -> None:
 def contract_of(file: Path, kind: str) -> dict[str, Any]:
     """What the class of a file offers, for tools/new/module.py. Raises BadModule, and what the file
     itself raises."""
-    module = _loaded(file)
+    module = loaded(file, "astra_module")
     found = getattr(module, kind, None)
     if not (isinstance(found, type) and issubclass(found, torch.nn.Module)):
         raise BadModule(f"it defines no class {kind}(nn.Module)")
@@ -134,15 +133,6 @@ def _contract(traced: _Traced, text: str) -> dict[str, Any]:
         "nodes": traced.nodes(),
         "tensor_float32": torch.get_float32_matmul_precision() != "highest",
     }
-
-
-def _loaded(file: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("astra_module", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["astra_module"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _require_kinds(function: ModuleFunction) -> None:

@@ -6,10 +6,12 @@ parameters and buffers, in the order of state_dict; each has the name of its pat
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,6 +26,23 @@ KEPT_WORDS = frozenset(
     " union unsigned using void volatile while larger smaller plus times blocks in_lines".split()
 )
 """Names that no argument may have: words of C++, and names that plain kernels have."""
+
+
+def loaded(file: Path, name: str) -> Any:
+    """Returns the file as a module, which Python knows by this name: torch looks for a class's
+    source there. Raises what the file raises."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def why(error: Exception) -> str:
+    """What an exception says, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"[:300]
 
 
 class BadModule(Exception):

@@ -10,21 +10,21 @@ problem's mistake.
 from __future__ import annotations
 
 import copy
-import importlib.util
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
 from astra_chat.tools.runners.float64 import in_float64, wide
 from astra_chat.tools.runners.module_values import ROOM, RTOL, in_order_error
-from astra_chat.tools.runners.modules import outputs
+from astra_chat.tools.runners.modules import loaded, outputs
 from lab.rejudge.inside.operators import Operators
 
 Grade = Literal["right", "imprecise", "wrong"]
+GRADES: tuple[Grade, ...] = get_args(Grade)
+"""The best first."""
 Values = Sequence[Any]
 State = Mapping[str, torch.Tensor]
 COARSE = 1e-2
@@ -57,7 +57,7 @@ class ExactCall:
         worst: tuple[Grade, str] = "right", ""
         for one, exact, own in zip(got, self.exact, self.own, strict=True):
             grade, why = _grade(one.cpu(), exact.cpu(), own.cpu(), self.longest)
-            if ("right", "imprecise", "wrong").index(grade) > (worst[0] == "imprecise"):
+            if GRADES.index(grade) > GRADES.index(worst[0]):
                 worst = grade, why
         return worst
 
@@ -95,12 +95,7 @@ class ProblemModule:
     """`class Model`, get_inputs() and get_init_inputs() of a problem's file."""
 
     def __init__(self, path: Path, device: str) -> None:
-        spec = importlib.util.spec_from_file_location("problem", path)
-        assert spec is not None and spec.loader is not None
-        self._file = importlib.util.module_from_spec(spec)
-        sys.modules["problem"] = self._file
-        spec.loader.exec_module(self._file)
-        self.device = device
+        self._file, self.device = loaded(path, "problem"), device
 
     def made(self, seed: int) -> tuple[torch.nn.Module, Any]:
         """The module with the weights of a seed, and what it was built from."""

@@ -16,12 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median_high
 from typing import Any
 
 import torch
 
+from astra_chat.tools.runners.modules import why
 from lab.rejudge.inside import exact, timed
-from lab.rejudge.inside.exact import ExactCall, Grade, ProblemModule
+from lab.rejudge.inside.exact import GRADES, ExactCall, Grade, ProblemModule
 from lab.rejudge.inside.handover import CandidateEnded, Handover
 from lab.rejudge.inside.operators import families, own_kernels
 
@@ -80,10 +82,8 @@ class Questions:
 
     def _note(self, kind: str, grade: Grade) -> None:
         """The worst grade of a kind of call."""
-        order = ("right", "imprecise", "wrong")
-        self.found["grades"][kind] = max(
-            grade, self.found["grades"].get(kind, "right"), key=order.index
-        )
+        known: Grade = self.found["grades"].get(kind, "right")
+        self.found["grades"][kind] = max(grade, known, key=GRADES.index)
 
     def _make(self, model: torch.nn.Module, seed: int) -> Answer:
         state = {n: v.cpu() for n, v in model.state_dict().items()}
@@ -256,13 +256,13 @@ class Questions:
                 self._add("wrong_when_timed", why)
         if not self._asked["timing"]:
             return None
-        self.found["times_us"]["candidate"] = _median(answer["us"])
+        self.found["times_us"]["candidate"] = median_high(answer["us"])
         self._baselines(sets)
         if self._device.startswith("cuda"):
             answer = self._line.ask(do="graph", inputs=sets[0], other=sets[1], calls=CALLS)
             if "failed" in answer:
                 return self._add("not_captured", answer["failed"])
-            self.found["times_us"]["candidate graph"] = _median(answer["us"])
+            self.found["times_us"]["candidate graph"] = median_high(answer["us"])
             if rights[1].grade(answer["out"])[0] == "wrong":
                 self._add("stale_graph")
         return None
@@ -286,7 +286,7 @@ class Questions:
     def _time(self, name: str, call: Callable[[int], Any]) -> None:
         with torch.no_grad():
             us = timed.times_us(call, CALLS, self._device, _nothing)
-        self.found["times_us"][name] = _median(us)
+        self.found["times_us"][name] = median_high(us)
 
     def _end(self) -> None:
         answer = self._line.ask(do="end")
@@ -318,10 +318,6 @@ def _holds(weights: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) 
     return all(any(torch.equal(p, w) for w in weights) for p in parameters)
 
 
-def _median(us: Sequence[float]) -> float:
-    return sorted(us)[len(us) // 2]
-
-
 def _one_of(call: Callable[..., Any], sets: Sequence[Sequence[Any]], number: int) -> Any:
     return call(*sets[number % len(sets)])
 
@@ -338,8 +334,7 @@ def main() -> None:
     try:
         found = Questions(asked).all()
     except Exception as error:
-        first = (str(error).strip() or "no message").splitlines()[0][:300]
-        found = {"problem": f"{type(error).__name__}: {first}"}
+        found = {"problem": why(error)}
     Path(asked["answer"]).write_text(json.dumps(found))
 
 

@@ -5,7 +5,6 @@ which our process compares, are evidence; times and names are as good as the can
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import sys
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from astra_chat.tools.runners.modules import outputs
+from astra_chat.tools.runners.modules import loaded, outputs, why
 from lab.rejudge.inside import timed
 from lab.rejudge.inside.exact import seeded
 from lab.rejudge.inside.handover import Handover
@@ -46,12 +45,7 @@ class LoadedCandidate:
 
     def __init__(self, path: Path, device: str) -> None:
         self._before = {(o, n): v for o in WATCHED for n, v in vars(o).items() if callable(v)}
-        spec = importlib.util.spec_from_file_location("candidate", path)
-        assert spec is not None and spec.loader is not None
-        self._file = importlib.util.module_from_spec(spec)
-        sys.modules["candidate"] = self._file
-        spec.loader.exec_module(self._file)
-        self._device = device
+        self._file, self._device = loaded(path, "candidate"), device
         self._slots: dict[int, list[Any]] = {}
         self._last: list[torch.Tensor] = []
         self._model: Any = None
@@ -216,9 +210,8 @@ def main() -> None:
                 step = getattr(candidate, asked["do"])
                 found = step(asked)
         except Exception as error:
-            first = (str(error).strip() or "no message").splitlines()[0][:300]
             traceback.print_exc()
-            found = {"failed": f"{type(error).__name__}: {first}"}
+            found = {"failed": why(error)}
         line.answer(found)
 
 
