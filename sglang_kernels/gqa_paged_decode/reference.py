@@ -34,14 +34,18 @@ def reference(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """The absolute sum of the terms p v, and what the errors of float32 scores are beside that:
-    each moves its p, and the sum that all are divided by."""
+    """The absolute sum of the terms, and what the errors of float32 scores are beside that: each
+    moves its p, and the sum that all are divided by. Of a kernel that divides by the sum of the p
+    that it rounded, the terms are p (v - out): their absolute sum is at most that of p v and out,
+    and at most the root of the mean square (Jensen's inequality)."""
     found = []
     for q, k, v in _requests(inputs):
         p, out = _attended(q, k, v, inputs)
         sizes = float(inputs["sm_scale"]) * torch.einsum("hgd,hsd->hgs", q.abs(), k.abs())
         moved = p * (1 + sizes) * OF_SCORES
         of_terms = torch.einsum("hgs,hsd->hgd", p + moved, v.abs())
+        spread = (torch.einsum("hgs,hsd->hgd", p, v.square()) - out.square()).clamp(min=0).sqrt()
+        of_terms = torch.maximum(of_terms, torch.minimum(of_terms + out.abs(), spread))
         found.append(of_terms + out.abs() * moved.sum(dim=2, keepdim=True))
     return {"out": torch.stack(found).flatten(1, 2)}
 

@@ -45,6 +45,26 @@ def test_the_reference_is_pytorchs_attention_over_the_pages() -> None:
         torch.testing.assert_close(found[row], wanted[:, 0])
 
 
+@pytest.mark.parametrize("midpoint", [128.5, 133.5, 160.5, 250.5])
+def test_the_band_allows_either_sum_of_rounded_probabilities(midpoint: float) -> None:
+    """A kernel may divide by the sum of its probabilities before or after their rounding. The two
+    differ most where one value outweighs the others, and its probability is rounded up and theirs
+    down."""
+    wanted = torch.tensor([1 - 1e-4, 1 + 1e-4, 1 - 1e-4, 256 / midpoint, 1 - 1e-4])
+    scores = (wanted.double() * midpoint / 256).log()
+    k, v = torch.zeros(5, 1, 1, 16), torch.full((5, 1, 1, 16), 1e-6)
+    k[:, 0, 0, 0], v[1] = scores, 0.11816
+    table, lengths = torch.arange(5).view(1, 5), torch.tensor([5])
+    inputs = {"k_cache": k, "v_cache": v, "page_table": table, "lengths": lengths, "sm_scale": 1.0}
+    task, given = shipped.reference(TASK), {**inputs, "q": torch.ones(1, 1, 16)}
+    width = task.terms(given)["out"][0, 0] * TASK.band_factor(TASK.check[0])
+    p = k[:, 0, 0, 0].double().exp()
+    rounded = p.bfloat16().double()
+    for total in (p.sum(), rounded.sum()):
+        out = rounded @ v[:, 0, 0].double() / total
+        assert ((out - task.reference(given)["out"][0, 0]).abs() <= width).all()
+
+
 def test_served_caches_are_timed() -> None:
     """Groups, pages and lengths of the models, one request most."""
     assert {c.dims["page_size"] for c, _ in TASK.bench} == {1, 16, 64}

@@ -36,6 +36,9 @@ WAIT = ["--launch-timeout", "0"]
 PORTS = ["--max-connections", "1000"]
 """Options for the number of ports, of which a tool takes one; the default is ten, which all tools
 of a machine share."""
+APART = ["--padding", "512"]
+"""Bytes of nobody's memory behind each allocation: without them, a write behind one may lie in the
+next, where memcheck takes it for valid."""
 TRIES = 2
 CALLS = 3
 """Calls of each case in the sanitized process (runners/cuda_once.py)."""
@@ -179,8 +182,8 @@ def _once(
 
 def _command(program: Path, tool: str) -> list[str]:
     # What the driver is asked and refuses is no fault of a kernel: the bindings ask what there is.
-    quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
-    return [str(program), "--tool", tool, "--target-processes", "all", *WAIT, *PORTS, *quiet]
+    own = ["--report-api-errors", "no", *APART] if tool == "memcheck" else []
+    return [str(program), "--tool", tool, "--target-processes", "all", *WAIT, *PORTS, *own]
 
 
 def _bytes(runner: Runner, oracle_case: OracleCase) -> int:

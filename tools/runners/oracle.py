@@ -34,6 +34,7 @@ from astra_chat.tools.runners.values import (
     draw_argument,
     draw_in_range,
     legal,
+    without_small,
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
@@ -146,6 +147,9 @@ def _inputs(task: Task, reference: Any, case: Case, given: Path | None = None) -
         if arg.values and isinstance(drawn := inputs.get(arg.name), torch.Tensor):
             inputs[arg.name] = legal(arg, drawn)
     inputs |= planted(task, case, inputs)
+    for arg in task.args:
+        if arg.smallest and isinstance(drawn := inputs.get(arg.name), torch.Tensor):
+            inputs[arg.name] = without_small(arg, drawn)
     inputs |= {arg.name: None for arg in task.args if not arg.present(case)}
     for arg in task.args:
         if arg.read and arg.present(case):

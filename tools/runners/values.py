@@ -385,3 +385,11 @@ def legal(arg: Arg, drawn: torch.Tensor) -> torch.Tensor:
     plus = math.inf if domain == "no_nan" else high
     nan = -math.inf if domain != "finite" else min(max(0.0, low), high)
     return drawn.double().nan_to_num(nan=nan, posinf=plus, neginf=minus).to(drawn.dtype)
+
+
+def without_small(arg: Arg, drawn: torch.Tensor) -> torch.Tensor:
+    """Returns the numbers of an argument, any shape and dtype, with zeros in the place of those
+    that are smaller in magnitude than its `smallest`; as they are where it states none."""
+    if arg.smallest is None:
+        return drawn
+    return drawn.masked_fill(drawn.double().abs() < arg.smallest, 0.0)

@@ -126,6 +126,9 @@ class Arg(Value):
     largest: float | None = Field(default=None, gt=0, le=3e38)
     """Every number of at most this magnitude is legal here, besides what `values` says: drawn cases
     give the argument values of their own. None: only such values as reference.py draws."""
+    smallest: float | None = Field(default=None, gt=0, le=1)
+    """Numbers of a smaller magnitude, other than zero, are not legal: they are drawn as zeros. For
+    arguments of kernels that may take denormal numbers for zero or not."""
     range: tuple[Bound, Bound] | None = None
     """Every number between these two ends, both included, is legal here, and of NaN and infinities
     only what `values` names: drawn cases give the argument values of their own."""
@@ -192,6 +195,8 @@ class Arg(Value):
     def may_hold(self, number: float) -> bool:
         """Whether a finite number is legal here, as far as the contract says so. An argument of
         which it says nothing holds such numbers as reference.py draws."""
+        if self.smallest is not None and 0 < abs(number) < self.smallest:
+            return False
         if self.range is not None:
             return self.range[0] <= number <= self.range[1]
         return self.largest is None or abs(number) <= self.largest

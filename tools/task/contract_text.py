@@ -44,6 +44,8 @@ def argument_text(arg: Arg) -> str:
     numbers = f", values up to {arg.largest:g}" if arg.largest else ""
     if arg.range:
         numbers = ", values from {:g} to {:g}".format(*arg.range)
+    if arg.smallest:
+        numbers += f", each 0 or at least {arg.smallest:g} in magnitude"
     return (
         f"{arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {access_text(arg)},"
         f" aligned to {arg.min_alignment_bytes} bytes{strides_text(arg)}{numbers}{beside}"

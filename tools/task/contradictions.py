@@ -134,8 +134,9 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
 
 
 def _of_values(arg: Arg, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
-    if arg.values and not (arg.read and all(map(is_float, dtypes))):
-        yield "values", f"values is only for floats that are read: '{arg.name}' is {dtypes[0]}"
+    for name in ("values", "smallest"):
+        if getattr(arg, name) and not (arg.read and all(map(is_float, dtypes))):
+            yield name, f"{name} is only for floats that are read: '{arg.name}' is {dtypes[0]}"
     if arg.range and arg.values in ("any", "no_nan"):
         yield "values", "with a range, values must be minus_inf or finite"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from typing import get_args
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from astra_chat.tools.case import LARGE_ROWS, SEED_BITS, large_sign
 from astra_chat.tools.check.drawn_values import OF_ARGUMENTS
+from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.runners.oracle import generator_seed
 from astra_chat.tools.runners.values import (
     LARGE_ALONE,
@@ -19,6 +21,8 @@ from astra_chat.tools.runners.values import (
     draw_argument,
     draw_in_range,
 )
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import AnyFamily, ValueFamily
 
 SHAPE = (64, 96)
@@ -37,6 +41,21 @@ def drawn(
     numbers = Numbers.of(seed, largest, dtype)
     generator = torch.Generator().manual_seed(seed)
     return draw_argument(family, generator, shape, dtype, numbers)
+
+
+def test_numbers_smaller_than_the_smallest_are_drawn_as_zeros() -> None:
+    """Whether they come from a family or are planted."""
+    task = find_task("fused_add_rmsnorm_quant_fp8")
+    small = {"residual": (1e-38, 0.5)}
+    case = task.check[4].model_copy(
+        update={"families": {"input": "row_magnitudes", "residual": "denormal"}, "planted": small}
+    )
+    with closing(Oracle(task)) as oracle:
+        (made,) = oracle.oracle_cases([case], Stop())
+        for arg in task.args[:2]:
+            held = torch.frombuffer(bytearray(made.input_path(arg).read_bytes()), dtype=torch.int16)
+            sizes = held.view(getattr(torch, arg.dtype_of(case))).double().abs()
+            assert ((sizes == 0) | (sizes >= 1e-30)).all() and (sizes > 0).any()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
