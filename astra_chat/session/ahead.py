@@ -1,9 +1,9 @@
 """`python -m astra_chat.session.ahead TASK...`: what a repeated run of a task asks of the judge
-first, done before it: its baseline evaluated, and the recorded tester's cases scored by seeded bugs.
+first, done before it: the recorded tester's cases scored by seeded bugs, the baseline evaluated.
 
-The cache keeps scores, builds and the oracle's results by content, so the run finds them. What a run
-draws from its own seed is not among them: it checks the baseline again, and each candidate. Set-up
-does it for the task of `make demo`.
+The cache keeps scores, builds and some of the oracle's results by content, so the run finds them.
+What a run draws from its own seed is not among them: it checks the baseline again, and each
+candidate. Set-up does it for the task of `make demo`.
 """
 
 from __future__ import annotations

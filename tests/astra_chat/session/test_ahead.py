@@ -10,11 +10,11 @@ import pytest
 
 from astra_chat.agents.turns import Turn
 from astra_chat.session import ahead
-from astra_chat.tools.case import Case
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.mutation.mutant_runs import Scorer
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.types import Case
 from astra_chat.transcript.options import RunOptions
 from tests.chat_samples import (
     CASE,
