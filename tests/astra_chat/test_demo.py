@@ -145,6 +145,33 @@ def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> No
     assert again.ended.reason == ("rounds" if done else live.ended.reason)
 
 
+class ResultsOfFewerRounds(RecordedResults):
+    """The recorded results, where the best of the first rounds is confirmed."""
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        found = super().evaluate(source, extra_cases)
+        return found.model_copy(update={"confirms": fresh_seeds})
+
+
+def test_the_demo_plays_the_first_rounds_and_confirms_their_best(
+    tmp_path: Path,
+) -> None:
+    """`make demo`, with the recorded results in the judge's place."""
+    (command,) = re.findall(r"astra-chat run (.+)", (ROOT / "Makefile").read_text())
+    name, option, rounds = command.split()
+    assert option == "--rounds"
+    session = SessionOptions(task=name, device="virtual", out=tmp_path / "out")
+    request = request_for(RunOptions.given(rounds=int(rounds)), session)
+    live = read(BUILTIN / name / TRANSCRIPT)
+    judge = ResultsOfFewerRounds(turns_of(live.records))
+    again = read(run_request(request, judge=judge).transcript)
+    require_course(live, again, int(rounds))
+    repeats = again.header.repeats
+    assert repeats is not None and repeats.rounds == live.options.rounds
+
+
 @pytest.mark.parametrize(
     ("name", "given", "models"),
     [
@@ -171,13 +198,21 @@ def test_a_script_is_played_where_no_run_is_recorded(task_folder: Path, tmp_path
 
 def require_as_recorded(name: str, stdout: str, out: Path, rounds: int | None = None) -> None:
     """The run's first lines name the live run; who spoke, all kernels and the winner are its. With
-    `rounds`, of which it had more, it is that run until then: the best so far is confirmed."""
-    live, again = read(LIVE[name]), read(out)
+    `rounds`, of which it had more, they say so."""
+    live = read(LIVE[name])
     head = " ".join(stdout.split("\n\n")[0].split())
     day = live.header.started.partition("T")[0]
     assert f"recorded replies: live run {live.records[0].run} of {day} (Claude" in head
     scripted = "--models scripted plays the task's script" in head
     assert scripted == (BUILTIN / name / "script").is_dir()
+    fewer = f"the first {rounds} of its {live.options.rounds} rounds" in head
+    assert fewer == (rounds is not None)
+    require_course(live, read(out), rounds)
+
+
+def require_course(live: Transcript, again: Transcript, rounds: int | None) -> None:
+    """Who spoke, all kernels and the winner are those of the live run; with `rounds` until then,
+    and the best so far is confirmed."""
     assert parted(again) == []
     assert again.ended is not None and live.ended is not None
     if rounds is None:
@@ -189,7 +224,6 @@ def require_as_recorded(name: str, stdout: str, out: Path, rounds: int | None = 
     candidates = [kernel for _, kernel in begun if kernel]
     assert len(candidates) == rounds < live.options.rounds
     assert again.ended.best in candidates
-    assert f"the first {rounds} of its {live.options.rounds} rounds" in head
 
 
 @pytest.mark.second_tier
