@@ -4,7 +4,6 @@ Astra itself, measured:
 measure_astra       start-up, turns, judge, noise
 busy_noise          baselines against themselves while other judges are at work
 measure_evaluations seconds of evaluations on a GPU, step by step
-evaluations_a_minute  how many evaluations a GPU's worker makes
 measure_interfaces  a new user's first judged kernel, by command, Python, MCP and mailbox
 measure_calls       what a winner's call costs the host beside the GPU
 measure_reports     a report by the length of its run

@@ -145,33 +145,6 @@ def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> No
     assert again.ended.reason == ("rounds" if done else live.ended.reason)
 
 
-class ResultsOfFewerRounds(RecordedResults):
-    """The recorded results, where the best of the first rounds is confirmed."""
-
-    def evaluate(
-        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
-    ) -> Evaluation:
-        found = super().evaluate(source, extra_cases)
-        return found.model_copy(update={"confirms": fresh_seeds})
-
-
-def test_the_demo_plays_the_first_rounds_and_confirms_their_best(
-    tmp_path: Path,
-) -> None:
-    """`make demo`, with the recorded results in the judge's place."""
-    (command,) = re.findall(r"astra-chat run (.+)", (ROOT / "Makefile").read_text())
-    name, option, rounds = command.split()
-    assert option == "--rounds"
-    session = SessionOptions(task=name, device="virtual", out=tmp_path / "out")
-    request = request_for(RunOptions.given(rounds=int(rounds)), session)
-    live = read(BUILTIN / name / TRANSCRIPT)
-    judge = ResultsOfFewerRounds(turns_of(live.records))
-    again = read(run_request(request, judge=judge).transcript)
-    require_course(live, again, int(rounds))
-    repeats = again.header.repeats
-    assert repeats is not None and repeats.rounds == live.options.rounds
-
-
 @pytest.mark.parametrize(
     ("name", "given", "models"),
     [
