@@ -234,7 +234,7 @@ def _rms(*values: Array) -> float:
 
 
 def _sum_of_squares(values: Sequence[Array]) -> float:
-    """In one pass: a product of vectors would wake the threads of the linear algebra."""
+    """The sum in one pass; a product of vectors would wake the threads of the linear algebra."""
     with np.errstate(over="ignore", invalid="ignore"):
         return sum(float(np.einsum("i,i->", one, one)) for one in values)
 

@@ -33,7 +33,7 @@ MUTANTS = 4
 def test_a_repeated_run_finds_its_scores(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the recorded number of seeded bugs, which is another than the default."""
+    """The recorded number of seeded bugs is another than the default."""
     assert RunOptions().mutants != MUTANTS
     user, tester, evaluated = baseline_turns()
     asked = scored(CASE).model_copy(update={"asked": MUTANTS})
