@@ -155,7 +155,8 @@ class View:
         if header.repeats is not None:
             own = header.options.models == "transcript"
             scripted = own and any(name.startswith("script/") for name in header.task.files)
-            self._wrapped(Text(repeated_text(header.repeats, scripted), "bold"))
+            words = repeated_text(header.repeats, scripted, header.options.rounds)
+            self._wrapped(Text(words, "bold"))
             if words := recorded_text(header.repeats):
                 self._wrapped(Text(words, "bold green"))
         if (origin := header.origin) is not None:

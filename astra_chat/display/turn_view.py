@@ -74,15 +74,16 @@ def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: in
             return [Text(f"passes: {words}", "italic")]
 
 
-def repeated_text(one: RepeatedRun, scripted: bool) -> str:
-    """Whose replies a run repeats. `scripted`: it is the task's own recorded run, and a script is
-    beside it."""
+def repeated_text(one: RepeatedRun, scripted: bool, rounds: int) -> str:
+    """Whose replies a run repeats, and how many of its rounds where it has no more than `rounds`
+    itself. `scripted`: it is the task's own recorded run, and a script is beside it."""
     kind = f"live run {one.run}" if one.answered_by else f"run {one.run}"
     who = one.answered_by or one.models
+    part = f", the first {rounds} of its {one.rounds} rounds" if rounds < one.rounds else ""
     script = "; --models scripted plays the task's script" if scripted else ""
     return (
-        f"recorded replies: {kind} of {one.started[:10]} ({who}); every kernel is judged now, on"
-        f" this machine{script}"
+        f"recorded replies: {kind} of {one.started[:10]} ({who}){part}; every kernel is judged now,"
+        f" on this machine{script}"
     )
 
 

@@ -96,6 +96,7 @@ def _repeated(transcript: Transcript) -> RepeatedRun:
         best=(ended.best or "") if ended else "",
         ratio=ended.ratio if ended else None,
         basis=ended.basis if ended else None,
+        rounds=transcript.options.rounds or 0,
     )
 
 

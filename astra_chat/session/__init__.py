@@ -3,6 +3,7 @@
 api               `run()`: what the command and Python call
 request           what to run, validated
 session           the run itself
+ahead             what a repeated run asks of the judge first, done before it
 results           what a run leaves behind
 run_events        callbacks of a run under way
 progress_note     how far the judge is, as a file for whoever waits elsewhere

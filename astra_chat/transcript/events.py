@@ -68,6 +68,8 @@ class RepeatedRun(Value):
     """The winner; "" if nothing was faster, and in old transcripts."""
     ratio: float | None = None
     basis: Basis | None = None
+    rounds: int = 0
+    """Its number of rounds at most; 0 in old transcripts."""
 
 
 class Header(Value):

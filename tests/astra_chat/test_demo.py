@@ -169,18 +169,34 @@ def test_a_script_is_played_where_no_run_is_recorded(task_folder: Path, tmp_path
     assert request_for(RunOptions(), session).models.name == "scripted"
 
 
-def require_as_recorded(name: str, stdout: str, out: Path) -> None:
-    """The run's first lines name the live run; who spoke, all kernels and the winner are its."""
-    live, again = read(LIVE[name]), read(out)
+def require_as_recorded(name: str, stdout: str, out: Path, rounds: int | None = None) -> None:
+    """The run's first lines name the live run; who spoke, all kernels and the winner are its. With
+    `rounds`, of which it had more, they say so."""
+    live = read(LIVE[name])
     head = " ".join(stdout.split("\n\n")[0].split())
     day = live.header.started.partition("T")[0]
     assert f"recorded replies: live run {live.records[0].run} of {day} (Claude" in head
     scripted = "--models scripted plays the task's script" in head
     assert scripted == (BUILTIN / name / "script").is_dir()
+    fewer = f"the first {rounds} of its {live.options.rounds} rounds" in head
+    assert fewer == (rounds is not None)
+    require_course(live, read(out), rounds)
+
+
+def require_course(live: Transcript, again: Transcript, rounds: int | None) -> None:
+    """Who spoke, all kernels and the winner are those of the live run; with `rounds` until then,
+    and the best so far is confirmed."""
     assert parted(again) == []
-    assert course(again) == course(live)
     assert again.ended is not None and live.ended is not None
-    assert again.ended.best == live.ended.best
+    if rounds is None:
+        assert course(again) == course(live)
+        assert again.ended.best == live.ended.best
+        return
+    *begun, confirmation = course(again)
+    assert begun == course(live)[: len(begun)] and confirmation == ("executor", "")
+    candidates = [kernel for _, kernel in begun if kernel]
+    assert len(candidates) == rounds < live.options.rounds
+    assert again.ended.best in candidates
 
 
 @pytest.mark.second_tier
@@ -188,7 +204,7 @@ def require_as_recorded(name: str, stdout: str, out: Path) -> None:
 def test_make_demo_finds_what_was_recorded() -> None:
     stdout = Path(os.environ[DEMO]).read_text()
     (transcript,) = re.findall(r"^transcript: (.+)$", stdout, re.MULTILINE)
-    require_as_recorded("silu_and_mul", stdout, ROOT / transcript)
+    require_as_recorded("silu_and_mul", stdout, ROOT / transcript, rounds=2)
 
 
 @pytest.mark.in_full

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
+from astra_chat.tools.check.floats import Array, beside_nearest, overflow_of, rounded, ulp
 from astra_chat.tools.check.imprecise import imprecise
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
@@ -61,10 +61,10 @@ def off_places(piece: MeasuredPiece) -> Array:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for part in parts(len(piece.got)):
             got, expected = in_own_units(piece, part)
-            numbers = ~np.isnan(got) & np.isfinite(expected)
-            numbers &= np.abs(expected) < overflow_of(dtype)
-            off = numbers & (got != rounded(expected, dtype))
-            found.append(part.start + np.flatnonzero(off))
+            off = np.flatnonzero(beside_nearest(got, expected, dtype))
+            numbers = ~np.isnan(got[off]) & np.isfinite(expected[off])
+            numbers &= np.abs(expected[off]) < overflow_of(dtype)
+            found.append(part.start + off[numbers])
     return np.concatenate(found)
 
 

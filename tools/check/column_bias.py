@@ -217,8 +217,7 @@ def _sums(piece: MeasuredPiece, width: int) -> Sums:
     error = (got - expected) / ulp(scale, dtype)
     error = np.clip(error, -4, 4)
     row -= row[0]
-    for direction, signed in enumerate((error, error * np.sign(expected))):
-        _by_remainder(found, direction, signed, row, column)
+    _by_remainder(found, (error, error * np.sign(expected)), row, column)
     return found
 
 
@@ -238,25 +237,41 @@ def _sizes(piece: MeasuredPiece, flat: Array, magnitude: Array) -> Array:
     return np.where(np.isfinite(sizes), sizes, magnitude)
 
 
-def _by_remainder(found: Sums, direction: int, error: Array, row: Array, column: Array) -> None:
-    """Add the errors by row and remainder, each less the mean of its row."""
-    rows = int(row[-1]) + 1
-    cells = row * FINEST + column % FINEST
-    total = np.bincount(cells, error, rows * FINEST).reshape(rows, FINEST)
-    count = np.bincount(cells, minlength=rows * FINEST).reshape(rows, FINEST)
-    mean = total.sum(axis=1) / np.maximum(count.sum(axis=1), 1)
-    apart = total - count * mean[:, None]
-    for place, modulus in enumerate(MODULI):
-        folded, counted = (
-            values.reshape(rows, FINEST // modulus, modulus).sum(axis=1)
-            for values in (apart, count)
-        )
-        at = direction, place, slice(0, modulus)
-        found.count[at] += counted.sum(axis=0)
-        found.rows[at] += (counted > 0).sum(axis=0)
-        found.total[at] += folded.sum(axis=0)
-        found.squares[at] += np.square(folded).sum(axis=0)
-        sums, sizes = (np.add.reduceat(one, range(0, rows, CLUSTER)) for one in (folded, counted))
-        found.clusters[at] += np.square(sums).sum(axis=0)
-        found.products[at] += (sums * sizes).sum(axis=0)
-        found.sizes[at] += np.square(sizes).sum(axis=0)
+def _by_remainder(found: Sums, errors: tuple[Array, Array], row: Array, column: Array) -> None:
+    """Add the errors, in each of DIRECTIONS, by row and remainder, each less the mean of its
+    row."""
+    rows, widest = int(row[-1]) + 1, int(column.max()) + 1
+    finest = next((modulus for modulus in MODULI if modulus >= widest), FINEST)
+    cells, shape = row * finest + column % finest, (rows, finest)
+    count = np.bincount(cells, minlength=rows * finest).reshape(shape)
+    in_row, starts = np.maximum(count.sum(axis=1), 1), np.arange(0, rows, CLUSTER)
+    counts = _folded(count)
+    sizes = [np.add.reduceat(counted, starts) for counted in counts]
+    for direction, error in enumerate(errors):
+        total = np.bincount(cells, error, rows * finest).reshape(shape)
+        apart = total - count * (total.sum(axis=1) / in_row)[:, None]
+        for place, folded in enumerate(_folded(apart)):
+            at, sums = (
+                (direction, place, slice(0, folded.shape[1])),
+                np.add.reduceat(folded, starts),
+            )
+            found.total[at] += folded.sum(axis=0)
+            found.squares[at] += np.square(folded).sum(axis=0)
+            found.clusters[at] += np.square(sums).sum(axis=0)
+            found.products[at] += (sums * sizes[place]).sum(axis=0)
+    for place, (counted, size) in enumerate(zip(counts, sizes, strict=True)):
+        both = slice(None), place, slice(0, counted.shape[1])
+        found.count[both] += counted.sum(axis=0)
+        found.rows[both] += (counted > 0).sum(axis=0)
+        found.sizes[both] += np.square(size).sum(axis=0)
+
+
+def _folded(cells: Array) -> list[Array]:
+    """[rows, finest] by remainder of each of MODULI: [rows, modulus], or as it is where no column
+    has another remainder."""
+    found = list[Array]()
+    for modulus in reversed(MODULI):
+        if cells.shape[1] > modulus:
+            cells = cells[:, :modulus] + cells[:, modulus:]
+        found.append(cells)
+    return found[::-1]

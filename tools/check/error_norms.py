@@ -230,7 +230,7 @@ class BaselineErrors:
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
         if by_share and norm.share > most and norm.values >= MIN_VALUES:
-            _, off = off_nearest(got, expected, dtype)
+            off = off_nearest(got, expected, dtype)
             note = (
                 f"{norm.share:.1%} of the results are not the nearest {dtype}; of the"
                 f" baseline's, {own_share:.1%} are not, and at most {most:.1%} are"

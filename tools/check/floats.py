@@ -130,14 +130,52 @@ def ulp(values: Array, dtype: DTypeName) -> Array:
     if not is_float(dtype):
         return np.ones(np.shape(values))
     # Exponents stay where they are: each step more is a pass through memory.
-    exponent = np.asarray(values, dtype=np.float64).view(np.int64) & DOUBLE_SPECIAL
-    special = exponent == DOUBLE_SPECIAL
-    if special.any():
+    exponent = np.asarray(np.asarray(values, dtype=np.float64).view(np.int64) & DOUBLE_SPECIAL)
+    if exponent.max(initial=0) == DOUBLE_SPECIAL:
+        special = exponent == DOUBLE_SPECIAL
         exponent = np.where(special, DOUBLE_BIAS << DOUBLE_FRACTION, exponent)
-    exponent = np.maximum(exponent, MIN_EXPONENT[dtype] + DOUBLE_BIAS << DOUBLE_FRACTION)
+    least = MIN_EXPONENT[dtype] + DOUBLE_BIAS << DOUBLE_FRACTION
+    exponent = np.maximum(exponent, least, out=exponent)
     exponent -= FRACTION_BITS[dtype] << DOUBLE_FRACTION
     units: Array = exponent.view(np.float64)
     return units
+
+
+def half_ulp(values: Array, dtype: DTypeName) -> Array:
+    """Half the unit in the last place at each value."""
+    units = ulp(values, dtype)
+    if is_float(dtype):  # an exponent less is a cheaper pass than a product
+        units.view(np.int64)[...] -= 1 << DOUBLE_FRACTION
+        return units
+    return 0.5 * units
+
+
+def beside_nearest(
+    got: Array,
+    expected: Array,
+    dtype: DTypeName,
+    error: Array | None = None,
+    half: Array | None = None,
+) -> Array:
+    """Which values of a dtype are not the nearest to the expected ones, ties to even. `error`,
+    `half`: |got - expected| and half an ulp of what is expected, where they are known.
+
+    A value of 16 bits that is less than half an ulp off is the nearest, and one that is more is
+    not: only for ties, and for what is not finite, `expected` has to be rounded.
+    """
+    if dtype not in ("float16", "bfloat16"):
+        other: Array = got != rounded(expected, dtype)
+        return other
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(got - expected) if error is None else error
+        half = half_ulp(expected, dtype) if half is None else half
+        beside: Array = error > half
+        unsure = error == half
+        if not error.max(initial=0.0) < math.inf:
+            unsure |= ~np.isfinite(error)
+    if unsure.any():
+        beside[unsure] = got[unsure] != rounded(expected[unsure], dtype)
+    return beside
 
 
 def steps(values: Array, dtype: DTypeName) -> Array:

@@ -5,52 +5,101 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from astra_chat.tools.check.floats import MIN_EXPONENT, Array, overflow_of, rounded, ulp
+from astra_chat.tools.check.floats import (
+    MIN_EXPONENT,
+    Array,
+    beside_nearest,
+    half_ulp,
+    overflow_of,
+)
 from astra_chat.tools.types import DTypeName
 
 PART = 2**15
 """Elements that are looked at at a time."""
+LEAST, MOST = 2.0**-300, 2.0**300
+"""Between these neither squares nor their sum lose anything to the ends of float64."""
 
 
 @dataclass(frozen=True)
 class _Piece:
     """Some elements of an argument, few enough for a core's cache."""
 
-    target: Array
-    """What is expected where both are finite."""
-    error: Array
-    """How far off each of these is."""
+    got: Array
+    expected: Array
+    kept: Array | None
+    """At which both are finite, as booleans; None where all are, as nearly always."""
+    squares: float
+    """Sum of the squares of what is expected there."""
+    count: int
+
+    @staticmethod
+    def of(got: Array, expected: Array, dtype: DTypeName) -> _Piece:
+        kept, size = None, np.abs(expected)
+        finite = _apart(got, expected).max(initial=0.0) < math.inf
+        if not (finite and size.max(initial=0.0) < overflow_of(dtype)):
+            kept = np.isfinite(got) & np.isfinite(expected) & (size < overflow_of(dtype))
+            size = size[kept]
+        return _Piece(got, expected, kept, _sum_of_squares([size]), len(size))
+
+    @property
+    def sizes(self) -> Array:
+        return np.abs(self.expected if self.kept is None else self.expected[self.kept])
+
+    @property
+    def exact(self) -> Array:
+        """Which elements are exactly the expected ones."""
+        same: Array = self.got == self.expected
+        return same if self.kept is None else same & self.kept
+
+    def errors(self, least: float, dtype: DTypeName, coded: bool, flushed: float) -> _Errors:
+        """Errors on a scale of at least `least`."""
+        got, expected = self.got, self.expected
+        if self.kept is not None:
+            got, expected = got[self.kept], expected[self.kept]
+        error, half, off = _apart(got, expected), half_ulp(expected, dtype), 0
+        nearest = expected[:0]
+        if has_nearest("float32" if coded else dtype):
+            normal = np.abs(expected) >= 2.0 ** MIN_EXPONENT[dtype]
+            beside = beside_nearest(got, expected, dtype, error, half)
+            nearest = expected if normal.all() else expected[normal]
+            off = int(np.count_nonzero(beside & normal))
+        if flushed:
+            error = np.maximum(error - flushed, 0.0)
+        scale = np.maximum(half, half_ulp(np.array([least]), dtype))
+        half /= scale
+        square = np.square(half)
+        largest = float(np.divide(error, scale, out=error).max(initial=0.0))
+        # Squares of what is larger or smaller would leave float64.
+        unit = 1.0 if LEAST < largest < MOST else largest or 1.0
+        return _Errors(
+            unit,
+            _sum_of_squares([error if unit == 1.0 else error / unit]),
+            float(np.sum(square)),
+            _sum_of_squares([square]),
+            nearest,
+            off,
+        )
+
+
+class _Errors(NamedTuple):
+    """Sums over a piece, in half ulps."""
+
+    unit: float
+    """What `squares` is in units of: 1, or the largest error."""
+    squares: float
+    """Sum of the squared errors."""
+    halves: float
+    """Sum of the squares of half an ulp."""
+    fourths: float
+    """Sum of their squares."""
     nearest: Array
     """What is expected where a 16-bit result has a nearest value."""
     off: int
     """How many of those are another value."""
-    exact: Array
-    """Which elements are exactly the expected ones; none unless inputs are zeros and ones."""
-
-    @staticmethod
-    def of(
-        got: Array, expected: Array, dtype: DTypeName, binary: bool, coded: bool, flushed: float
-    ) -> _Piece:
-        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
-        nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
-        exact = kept & (got == expected) if binary else kept[:0]
-        if kept.all():  # as nearly always: no copies
-            target, error = expected, got - expected
-        else:
-            target, error = expected[kept], got[kept] - expected[kept]
-        np.abs(error, out=error)
-        if flushed:
-            error = np.maximum(error - flushed, 0.0)
-        nearest_of = expected if nearest.all() else expected[nearest]
-        return _Piece(target, error, nearest_of, int(off.sum()), exact)
-
-    def scaled(self, least: float, dtype: DTypeName) -> tuple[Array, Array]:
-        """The errors, and half an ulp, in ulps of each element on a scale of at least `least`."""
-        scale = ulp(np.maximum(np.abs(self.target), least), dtype)
-        return self.error / scale, 0.5 * ulp(self.target, dtype) / scale
 
 
 @dataclass(frozen=True)
@@ -94,26 +143,27 @@ class Norm:
         `got` and `expected` are float64. What codes mean is no value of their dtype, so there is no
         nearest one. An error up to `flushed` is none.
         """
-        pieces = [
-            _Piece.of(got[part], expected[part], dtype, binary, coded, flushed)
-            for part in parts(len(got))
-        ]
+        pieces = [_Piece.of(got[part], expected[part], dtype) for part in parts(len(got))]
         exact = np.concatenate([one.exact for one in pieces]) if binary and pieces else None
-        count = sum(len(one.target) for one in pieces)
+        count = sum(one.count for one in pieces)
         if not count:
             return Norm(0.0, 0.0, 0, 1.0, exact=exact)
-        least = max(_rms(*(one.target for one in pieces)), floor)
-        errors, halves = zip(*(one.scaled(least, dtype) for one in pieces), strict=True)
-        squares = [np.square(half) for half in halves]
-        fourths = sum(float(np.sum(np.square(square))) for square in squares)
+        total = sum(one.squares for one in pieces)
+        within = LEAST < total < MOST
+        rms = math.sqrt(total / count) if within else _rms(*(one.sizes for one in pieces))
+        least = max(rms, floor)
+        found = [one.errors(least, dtype, coded, flushed) for one in pieces]
+        unit = max(one.unit for one in found)
+        squares = sum(one.squares * (one.unit / unit) ** 2 for one in found)
+        halves = sum(one.halves for one in found)
         return Norm(
-            _rms(*errors),
-            _rms(*halves),
+            0.5 * unit * math.sqrt(squares / count),
+            0.5 * math.sqrt(halves / count),
             count,
-            sum(float(np.sum(square)) for square in squares) ** 2 / fourths,
-            sum(len(one.nearest) for one in pieces),
-            sum(one.off for one in pieces),
-            _different([one.nearest for one in pieces]),
+            halves**2 / sum(one.fourths for one in found),
+            sum(len(one.nearest) for one in found),
+            sum(one.off for one in found),
+            _different([one.nearest for one in found]),
             exact,
         )
 
@@ -142,14 +192,11 @@ class Norm:
         return self.off / max(1, self.nearest)
 
 
-def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, Array]:
-    """Which elements of a 16-bit result have a nearest value, and which of these are another one.
-
-    None of a float32 result: there the nearest value is the exception.
-    """
-    if dtype == "float32":
-        nowhere = np.zeros(len(got), dtype=np.bool_)
-        return nowhere, nowhere
+def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> Array:
+    """Which elements of a 16-bit result have a nearest value and are another one. None of a float32
+    result: there the nearest value is the exception."""
+    if not has_nearest(dtype):
+        return np.zeros(len(got), dtype=np.bool_)
     magnitude = np.abs(expected)
     with np.errstate(invalid="ignore"):
         nearest = (
@@ -157,7 +204,18 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
             & (magnitude >= 2.0 ** MIN_EXPONENT[dtype])
             & (magnitude < overflow_of(dtype))
         )
-    return nearest, nearest & (got != rounded(expected, dtype))
+    return nearest & beside_nearest(got, expected, dtype)
+
+
+def has_nearest(dtype: DTypeName) -> bool:
+    """Whether results of a dtype are held against their nearest values."""
+    return dtype != "float32"
+
+
+def _apart(got: Array, expected: Array) -> Array:
+    with np.errstate(invalid="ignore", over="ignore"):
+        error: Array = got - expected
+    return np.abs(error, out=error)
 
 
 def parts(count: int) -> Iterator[slice]:
@@ -173,6 +231,12 @@ def _rms(*values: Array) -> float:
         return largest
     total = sum(float(np.sum(np.square(one / largest))) for one in values)
     return largest * math.sqrt(total / sum(map(len, values)))
+
+
+def _sum_of_squares(values: Sequence[Array]) -> float:
+    """The sum in one pass; a product of vectors would wake the threads of the linear algebra."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return sum(float(np.einsum("i,i->", one, one)) for one in values)
 
 
 def _different(values: Sequence[Array]) -> int:

@@ -4,7 +4,6 @@ operators  mutation operators: small faults as edits of C++ tokens
 mutants    draws faults that a valid case reaches and builds them together
 seeded_sources  the sources that bugs are put into: the baseline and a candidate
 mutant_runs  runs mutants on cases in the sandbox; keeps the scores on disk
-ahead      scores a task's own cases before a run needs them
 scores     the results: killed and surviving mutants
 
 The method is of DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (IEEE Computer 11(4),

@@ -99,10 +99,6 @@ class Scorer:
         fails."""
         return self._kept("cases", cases, CaseScores, lambda: self._score(cases))
 
-    def score_own(self) -> None:
-        """Scores the task's own cases, for whoever asks for other scores later."""
-        self._kept_own()
-
     def _kept_own(self) -> _Own:
         return self._kept("own", (), _Own, self._own)
 

@@ -85,11 +85,11 @@ def load_once() -> None:
     _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *OURS])
 
 
-def score_once() -> None:
-    """Score the demo's own cases by seeded bugs, as its first run would do: half of that run's time
-    to its first speed. Where it fails, the run says why."""
-    say(f"building and running the seeded bugs of {DEMO}, to score its test cases: half a minute")
-    _output([str(PYTHON), "-m", "astra_chat.tools.mutation.ahead", DEMO])
+def prepare_demo() -> None:
+    """Score the cases of the demo's tester by seeded bugs and evaluate its baseline, as its first
+    run would do: most of that run's time to its first speed. Where it fails, the run says why."""
+    say(f"scoring the test cases of {DEMO} by seeded bugs, and its baseline: about a minute")
+    _output([str(PYTHON), "-m", "astra_chat.session.ahead", DEMO])
 
 
 def say(text: str) -> None:
@@ -121,7 +121,7 @@ def main() -> int:
             install_cpu_torch()
         install_astra(extras)
         load_once()
-        score_once()
+        prepare_demo()
     except MissingDependency as error:
         print(f"set-up: {error}", file=sys.stderr)
         return MissingDependency.exit_code

@@ -135,6 +135,7 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
     assert isinstance(head, Header)
     repeats = RepeatedRun(run="r-9", started="2026-11-22T10:00:00+00:00", models="mailbox:box")
     scripted = head.task.model_copy(update={"files": {"script/script.toml": "0" * 64}})
+    rounds = head.options.rounds
     for own, answered_by, words in (
         (
             "transcript",
@@ -143,8 +144,10 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
             " this machine; --models scripted plays the task's script",
         ),
         ("transcript:f.jsonl", "", "recorded replies: run r-9 of 2026-11-22 (mailbox:box); every"),
+        ("transcript", "Bo", f"(Bo), the first {rounds} of its {rounds + 2} rounds; every kernel"),
     ):
-        told = repeats.model_copy(update={"answered_by": answered_by})
+        more = 2 if answered_by == "Bo" else 0
+        told = repeats.model_copy(update={"answered_by": answered_by, "rounds": rounds + more})
         options = head.options.model_copy(update={"models": own})
         new = head.model_copy(update={"repeats": told, "options": options, "task": scripted})
         text = events(new, Deviation(candidate="abc", expected="accepted", found="tie"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from astra_chat.tools.check.column_bias import ColumnBias
-from astra_chat.tools.check.floats import Array, rounded
+from astra_chat.tools.check.column_bias import MODULI, ColumnBias
+from astra_chat.tools.check.floats import Array, rounded, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.folder import find_task
@@ -75,3 +76,27 @@ def test_truncated_columns_are_found() -> None:
     assert found is not None and "columns whose index is 5 modulo" in found.note
     kernel.forget(piece(got, expected, 3).case)
     assert kernel.beside(baseline) is not None
+
+
+@pytest.mark.parametrize("width", [8, 12, 40, 64, 200])
+def test_columns_are_summed_by_their_remainders(width: int) -> None:
+    """The errors' sum and number by each modulus, less the mean of their rows, whatever the width
+    of a row."""
+    random, rows = np.random.default_rng(7), 24
+    expected = random.uniform(1, 2, (rows, width))
+    got = rounded(expected, "float16")
+    one = piece(got, expected)
+    wide = one.case.model_copy(update={"dims": {"tokens": rows, "d": width}})
+    bias = ColumnBias()
+    bias.add(one._replace(case=wide))
+    (found,) = bias.sums["out", "float16"].values()
+    error = (got - expected) / ulp(expected, "float16")
+    error -= error.mean(axis=1, keepdims=True)
+    for place, modulus in enumerate(MODULI):
+        for remainder in range(modulus):
+            columns = error[:, remainder::modulus]
+            at = 0, place, remainder
+            assert found.count[at] == columns.size
+            assert found.rows[at] == (rows if columns.size else 0)
+            assert np.isclose(found.total[at], columns.sum(), atol=1e-9)
+            assert np.isclose(found.squares[at], np.square(columns.sum(axis=1)).sum(), atol=1e-9)

@@ -12,6 +12,8 @@ from astra_chat.tools.check.floats import (
     as_bytes,
     as_float,
     as_int,
+    beside_nearest,
+    half_ulp,
     rounded,
     steps,
     ulp,
@@ -26,6 +28,28 @@ def test_an_ulp_is_the_spacing(dtype: DTypeName, storage: type) -> None:
     exact = rounded(WIDE, dtype)
     exact = exact[np.isfinite(exact)]
     assert np.array_equal(ulp(exact, dtype), np.spacing(np.abs(exact).astype(storage)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e4m3fn"])
+def test_what_is_not_the_nearest_value_is_known_without_rounding(dtype: DTypeName) -> None:
+    """The nearest value, those beside it, and others; of ties, of tiny numbers, and where results
+    overflow."""
+    nearest = rounded(WIDE, dtype)
+    nearest = nearest[np.isfinite(nearest)]
+    ties = nearest + np.repeat([1, -1], -(-len(nearest) // 2))[: len(nearest)] * half_ulp(
+        nearest, dtype
+    )
+    ends = np.array([65504.0, 65519.9, 65520.0, 65530.0, 448.0, 460.0, 3.39e38, 3.4e38, 0.0, -0.0])
+    expected = np.concatenate([nearest, nearest * (1 + 2.0**-13), ties, ends, -ends])
+    units = ulp(expected, dtype)
+    for steps_off in (0, 1, -1, 7):
+        got = rounded(rounded(expected, dtype) + steps_off * units, dtype)
+        beside = beside_nearest(got, expected, dtype)
+        assert np.array_equal(beside, got != rounded(expected, dtype))
+        assert beside.any() == (steps_off != 0)
+    infinite = np.full(len(expected), np.inf)
+    wanted = infinite != rounded(expected, dtype)
+    assert np.array_equal(beside_nearest(infinite, expected, dtype), wanted)
 
 
 def test_bfloat16_is_rounded_to_the_nearest_even() -> None:

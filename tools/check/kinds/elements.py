@@ -67,12 +67,17 @@ def compare_close(
     are computed; else NaN and infinity patterns first: no comparison with NaN is true."""
     overflow = OVERFLOW[dtype]
     largest = SATURATION.get(dtype, overflow)
-    if _within(expected, largest) and _within(got, largest):
-        error = np.abs(got - expected)
-        allowed = np.maximum(tolerance.atol + tolerance.rtol * np.abs(expected), LEAST_NORMAL)
-        share = np.zeros_like(error)
-        with np.errstate(divide="ignore"):
-            np.divide(error, allowed, out=share)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.asarray(got - expected)
+    np.abs(error, out=error)
+    allowed = np.asarray(np.abs(expected))
+    most = float(allowed.max(initial=0.0))
+    near = most + float(error.max(initial=0.0)) <= largest  # then `got` is no larger, either
+    if most <= largest and (near or _within(got, largest)):
+        allowed *= tolerance.rtol
+        allowed += tolerance.atol
+        np.maximum(allowed, LEAST_NORMAL, out=allowed)
+        share = np.divide(error, allowed, out=error)
         return Comparison(share <= 1.0, np.ones(got.shape, np.bool_), share, allowed)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         beyond = np.abs(expected) > overflow * (1 + tolerance.rtol)
