@@ -23,7 +23,7 @@ from astra_chat.tools.types import DTypeName, Wrong, is_float
 
 ONE_WAY = 0.9
 """Share of such ties that go the same way, from which on they have a direction."""
-PART = 2**15
+PART = 2**17
 """Elements of a case that are looked at."""
 MANY = 64
 """Ties that are broken otherwise, below which they are chance."""
