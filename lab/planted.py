@@ -82,13 +82,16 @@ def judged(task: Task, planted: Sequence[Fault], root: str) -> Iterator[FaultJud
         oracle.close()
 
 
-def all_judged(count: int, workers: int, seed: str) -> list[FaultJudgement]:
-    """Faults of all shipped tasks, `count` of each, several judges at once, each in a process."""
+def all_judged(
+    count: int, workers: int, seed: str, tasks: Sequence[str] = ()
+) -> list[FaultJudgement]:
+    """Faults of these tasks, or of all shipped ones, `count` of each; several judges at once, each
+    in a process of its own."""
     made: list[FaultJudgement] = []
     with judging_processes(workers) as pool:
         turns = [
             pool.submit(_some_judged, name, count, seed, start)
-            for name in task_names()
+            for name in tasks or task_names()
             for start in range(0, count, A_JUDGE)
         ]
         for turn in as_completed(turns):
@@ -160,10 +163,11 @@ def main() -> None:
     parser.add_argument(
         "--seed", default="1", help="Seed for the faults; the judges draw fresh seeds."
     )
+    parser.add_argument("--tasks", nargs="*", default=(), help="Only these; else all.")
     parser.add_argument("--out", type=Path, default=DOCUMENT)
     given = parser.parse_args()
     with one_line_errors():
-        made = all_judged(given.count, given.workers, given.seed)
+        made = all_judged(given.count, given.workers, given.seed, given.tasks)
     given.out.write_text(document(made, given.seed))
     print(_row("all", [one for one in made if one.real]))
 

@@ -153,7 +153,7 @@ class OrderedRaces(RaceCheck):
         """A lane begins a copy to these bytes of the batch's shared memory. Raises Fault."""
         granules = np.arange(place.start // self._granule, place.stop // self._granule)
         alone = self._alone(lane, granules.size)
-        matters = changed.reshape(granules.size, self._granule).any(axis=1)
+        matters = np.asarray(changed.reshape(granules.size, self._granule).any(axis=1))
         offset = place.start - self._origin(f, lane)
         late, others = self._late_writers(granules, *alone)
         self._refuse(f, site, late & matters, others, lane, offset, "wrote before")
