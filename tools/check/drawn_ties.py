@@ -19,8 +19,8 @@ LEAST_BYTES = 2**19
 """Budget of such a case, in bytes."""
 SIZES_APART = 2.0
 """Octaves between the sizes of which the one with the most results is taken."""
-CASES = {"float16": 3}
-"""Cases of a dtype, where one is too few."""
+CASES = {"float16": 3, "bfloat16": 2}
+"""Cases of a dtype, as one has too few ties."""
 
 
 def tied(task: Task, rng: random.Random) -> Iterator[Case]:
