@@ -78,7 +78,7 @@ class _Share:
 
     task: str
     files: tuple[str, ...]
-    """Of honest kernels."""
+    """Files of honest kernels."""
     gates: tuple[tuple[Attack, str], ...]
 
 
