@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Correct, Unsupported
 from astra_vgpu.ground.errors import AstraError
+from lab.commands import one_line_errors
+from lab.judging_processes import judging_processes
 from lab.planted_faults import Fault, faults, source
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "research" / "planted.md"
@@ -80,29 +82,33 @@ def judged(task: Task, planted: Sequence[Fault], root: str) -> Iterator[FaultJud
         oracle.close()
 
 
-def all_judged(count: int, workers: int, seed: str) -> list[FaultJudgement]:
-    """Faults of all shipped tasks, `count` of each, several judges at once."""
+def all_judged(
+    count: int, workers: int, seed: str, tasks: Sequence[str] = ()
+) -> list[FaultJudgement]:
+    """Faults of these tasks, or of all shipped ones, `count` of each; several judges at once, each
+    in a process of its own."""
     made: list[FaultJudgement] = []
+    with judging_processes(workers) as pool:
+        turns = [
+            pool.submit(_some_judged, name, count, seed, start)
+            for name in tasks or task_names()
+            for start in range(0, count, A_JUDGE)
+        ]
+        for turn in as_completed(turns):
+            made += turn.result()
+    return made
 
-    def work(task: Task, planted: Sequence[Fault], root: str) -> None:
-        for one in judged(task, planted, root):
-            made.append(one)
-            words = "caught" if one.caught_first else f"missed, then {one.confirmation}"
-            real = "" if one.real else " (not wrong on its case)"
-            print(
-                f"{one.task}: {one.fault.kind}: {one.fault.words}: {words}{real}", file=sys.stderr
-            )
 
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = []
-        for name in task_names():
-            task = find_task(name)
-            drawn = list(faults(task, count, seed))
-            for start in range(0, count, A_JUDGE):
-                root = os.urandom(16).hex()
-                waiting.append(pool.submit(work, task, drawn[start : start + A_JUDGE], root))
-        for one in waiting:
-            one.result()
+def _some_judged(name: str, count: int, seed: str, start: int) -> list[FaultJudgement]:
+    """What one judge sees of a task's faults: those from number `start` on."""
+    task, made = find_task(name), []
+    planted = list(faults(task, count, seed))[start : start + A_JUDGE]
+    for one in judged(task, planted, os.urandom(16).hex()):
+        made.append(one)
+        words = "caught" if one.caught_first else f"missed, then {one.confirmation}"
+        real = "" if one.real else " (not wrong on its case)"
+        sys.stderr.write(f"{one.task}: {one.fault.kind}: {one.fault.words}: {words}{real}\n")
+        sys.stderr.flush()
     return made
 
 
@@ -157,9 +163,11 @@ def main() -> None:
     parser.add_argument(
         "--seed", default="1", help="Seed for the faults; the judges draw fresh seeds."
     )
+    parser.add_argument("--tasks", nargs="*", default=(), help="Only these; else all.")
     parser.add_argument("--out", type=Path, default=DOCUMENT)
     given = parser.parse_args()
-    made = all_judged(given.count, given.workers, given.seed)
+    with one_line_errors():
+        made = all_judged(given.count, given.workers, given.seed, given.tasks)
     given.out.write_text(document(made, given.seed))
     print(_row("all", [one for one in made if one.real]))
 

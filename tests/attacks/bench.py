@@ -39,7 +39,7 @@ from astra_chat.tools.types import (
     Value,
 )
 from lab.honest_kernels import honest_kernels
-from tests.attacks.edits import Edit, edited
+from tests.attacks.edits import Edit, edited, edited_text
 
 HERE = Path(__file__).parent
 CLEAN = Correct(cases=1, worst=0.0)
@@ -57,7 +57,9 @@ class Attack(Value):
     name: str
     file: str = ""
     edits: tuple[Edit, ...] = ()
-    """Edits of the task's baseline, instead of a file."""
+    """Edits of the task's baseline, or of `twin`, instead of a file."""
+    twin: str = ""
+    """An honest kernel's file name."""
     task: str = ""
     gates: tuple[str, ...] = ()
     outcome: tuple[str, ...] = ()
@@ -79,6 +81,8 @@ class Attack(Value):
 
     @property
     def source(self) -> str:
+        if self.twin:
+            return edited_text(honest_kernels()[self.twin], self.edits, self.id)
         if self.edits:
             return edited(task_of(self.task), self.edits, self.id)
         return (HERE / "kernels" / self.file).read_text()

@@ -1,4 +1,4 @@
-"""Kernels that are a baseline with a few edits."""
+"""Kernels that are a baseline, or another kernel, with a few edits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from astra_chat.tools.types import Value
 
 
 class Edit(Value):
-    """A replacement in a baseline's source."""
+    """A replacement in a kernel's source."""
 
     old: str = Field(min_length=1)
     """Text that must occur exactly `times`."""
@@ -27,7 +27,15 @@ def edited(task: Task, edits: Sequence[Edit], name: str) -> str:
         ValueError: with the kernel's name, where an edit's old text does not occur as often as it
             says.
     """
-    text = baseline_source(task, "sglang")
+    return edited_text(baseline_source(task, "sglang"), edits, name)
+
+
+def edited_text(text: str, edits: Sequence[Edit], name: str) -> str:
+    """Returns a kernel's text with the edits.
+
+    Raises:
+        ValueError: as edited().
+    """
     for edit in edits:
         if text.count(edit.old) != edit.times:
             count = text.count(edit.old)

@@ -16,8 +16,9 @@ import lzma
 import os
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from astra_chat.tools.system.devices import pick_device
@@ -25,7 +26,9 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import (
     Device,
 )
+from lab.commands import one_line_errors
 from lab.honest_kernels import honest_kernels
+from lab.judging_processes import judging_processes
 from tests.attacks.bench import (
     CLEAN,
     HERE,
@@ -40,60 +43,83 @@ from tests.attacks.bench import (
 )
 
 DOCUMENT = HERE.parents[1] / "docs" / "research" / "attacks.md"
+A_SHARE = 12
+"""Most honest kernels, and most gates of attacks, for which a process prepares its task once."""
 LIMITS, RECORD = (HERE / name for name in ("limits.md", "recorded.json.xz"))
 
 
 def record(kind: str, workers: int, only: str = "") -> None:
     """Run attacks and honest kernels, those whose id or file matches `only`; keep what was seen.
 
-    Several at once; those that are timed last and fewer at once, as the GPU lock lets one of them
-    measure at a time, and those that end by a time limit one by one, as they change the limits.
+    Several processes at once, each with some of a task; those that are timed last and fewer at
+    once, as the GPU lock lets one of them measure at a time, and those that end by a time limit one
+    by one.
     """
-    device = pick_device(kind)
     if not only:
+        device = pick_device(kind)
         _keep(device, said={"device": device.name, "attacks": {}, "honest": {}})
     wanted = [a for a in attacks() if re.fullmatch(only or ".*", a.id)]
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
-    names = sorted({a.task for a in wanted if a.task} | {t for t, _ in right})
-    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
-        benches = {name: stack.enter_context(Bench(task_of(name), device)) for name in names}
+    todo = [(a, g) for a in wanted for g in a.gates_on(kind) if a.runs_on(kind)]
+    endless = [(a, g) for a, g in todo if a.endless]
+    late = [(a, g) for a, g in todo if not a.endless and g in ("time", "confirm")]
+    early = [pair for pair in todo if pair not in [*late, *endless]]
+    rounds = ((workers, right, early), (max(1, workers // 4), [], late), (1, [], endless))
+    for processes, files, pairs in rounds:
+        shares = list(_shares(files, pairs))
+        if shares:
+            with judging_processes(processes) as pool:
+                list(pool.map(_record_share, repeat(kind), shares))
 
-        def prepare(name: str) -> None:
-            sources = [a.source for a in wanted if a.task == name and not a.endless]
-            sources += [honest_kernels()[file] for task, file in right if task == name]
-            benches[name].prepare(sources)
 
-        list(pool.map(prepare, names))
-        todo = [(a, g) for a in wanted for g in a.gates_on(kind) if a.runs_on(kind)]
-        endless = [(a, g) for a, g in todo if a.endless]
-        late = [(a, g) for a, g in todo if not a.endless and g in ("time", "confirm")]
-        list(pool.map(lambda pair: _note_honest(benches[pair[0]], pair[1]), right))
-        list(pool.map(lambda pair: _note(benches, *pair), set(todo) - {*late, *endless}))
-        with ThreadPoolExecutor(max(1, workers // 4)) as few:
-            list(few.map(lambda pair: _note(benches, *pair), late))
-        for attack, gate in endless:
-            _note(benches, attack, gate)
+@dataclass(frozen=True)
+class _Share:
+    """What one process runs of a task, one after the other."""
+
+    task: str
+    files: tuple[str, ...]
+    """Files of honest kernels."""
+    gates: tuple[tuple[Attack, str], ...]
+
+
+def _shares(
+    right: Sequence[tuple[str, str]], todo: Sequence[tuple[Attack, str]]
+) -> Iterator[_Share]:
+    """Tasks, those with much to do in several shares."""
+    for task in sorted({task for task, _ in right} | {attack.task for attack, _ in todo}):
+        files = tuple(file for of, file in right if of == task)
+        gates = tuple(pair for pair in todo if pair[0].task == task)
+        for at in range(0, max(len(files), len(gates)), A_SHARE):
+            yield _Share(task, files[at : at + A_SHARE], gates[at : at + A_SHARE])
+
+
+def _record_share(kind: str, share: _Share) -> None:
+    with Bench(task_of(share.task), pick_device(kind)) as bench:
+        sources = [attack.source for attack, _ in share.gates if not attack.endless]
+        bench.prepare([*sources, *(honest_kernels()[file] for file in share.files)])
+        for file in share.files:
+            _note_honest(bench, file)
+        for attack, gate in share.gates:
+            _note(bench, attack, gate)
 
 
 def record_sanitizers(workers: int, only: str = "") -> None:
     """What honest kernels would have to pass as winners, those whose file matches `only`."""
-    device = pick_device("cuda")
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
-    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
-        benches = {t: stack.enter_context(Bench(task_of(t), device)) for t, _ in right}
-        for task, bench in benches.items():
-            bench.prepare([honest_kernels()[f] for t, f in right if t == task])
-
-        def note(pair: tuple[str, str]) -> None:
-            said = outcome_words(benches[pair[0]].confirmable(honest_kernels()[pair[1]]))
-            _keep(device, "sanitized", pair[1], said=said[:400])
-            _say(f"{pair[1]} {said}")
-
-        list(pool.map(note, right))
+    with judging_processes(workers) as pool:
+        list(pool.map(_sanitize_share, _shares(right, [])))
 
 
-def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
-    bench = benches[attack.task]
+def _sanitize_share(share: _Share) -> None:
+    with Bench(task_of(share.task), pick_device("cuda")) as bench:
+        bench.prepare([honest_kernels()[file] for file in share.files])
+        for file in share.files:
+            said = outcome_words(bench.confirmable(honest_kernels()[file]))
+            _keep(bench.device, "sanitized", file, said=said[:400])
+            _say(f"{file} {said}")
+
+
+def _note(bench: Bench, attack: Attack, gate: str) -> None:
     found = caught(bench, attack, gate)
     _keep(bench.device, "attacks", attack.id, gate, said=found.model_dump())
     _say(f"{attack.id} {gate} {'caught' if found.caught else f'MISSED: {found.words}'}")
@@ -106,7 +132,7 @@ def _note_honest(bench: Bench, file: str) -> None:
 
 
 def _say(line: str) -> None:
-    """In one piece, beside other threads."""
+    """In one piece, beside other processes."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -199,10 +225,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="pattern of ids and of honest kernels' files")
     options = parser.parse_args()
-    if options.record == "sanitizers":
-        record_sanitizers(options.workers, options.only)
-    elif options.record:
-        record(options.record, options.workers, options.only)
+    with one_line_errors():
+        if options.record == "sanitizers":
+            record_sanitizers(options.workers, options.only)
+        elif options.record:
+            record(options.record, options.workers, options.only)
     DOCUMENT.write_text(document())
 
 

@@ -35,6 +35,7 @@ drawn_together         several large dims at once, and extents near those of tim
 drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
 drawn_values           value families of arguments: each its own, or small ones together
 drawn_large            large numbers that every check has
+drawn_ties             large numbers whose products lie in the middle of two values
 drawn_layouts          paddings and addresses of drawn cases
 drawn_placements       how arguments of drawn cases lie to each other: packed, neighbours, apart
 known_numbers          numbers that a candidate's code compares with

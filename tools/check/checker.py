@@ -17,6 +17,7 @@ from astra_chat.tools.check.beyond import BeyondOracle
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.drawn_rows import row_cases
+from astra_chat.tools.check.drawn_ties import tied
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
@@ -111,7 +112,8 @@ class Checker:
         pairs, self._uncovered = draw_covering(
             self._task, self._entropy.cases.of("covering cases").random()
         )
-        self._shared = unique([*shared, *pairs])
+        ties = tied(self._task, self._entropy.cases.of("cases of ties").random())
+        self._shared = unique([*shared, *pairs, *ties])
         if self._device.kind == "cuda":
             ends, no_ends = draw_ends(self._task, self._entropy.cases.of("cases at ends").random())
             self._shared, self._uncovered = [*self._shared, *ends], (*self._uncovered, *no_ends)

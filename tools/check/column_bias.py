@@ -112,13 +112,13 @@ class ColumnBias:
 
     def add(self, piece: MeasuredPiece) -> None:
         """Count a piece of results. Of special values errors mean nothing, and where values follow
-        a pattern, roundings do: only normal ones are looked at."""
+        a pattern, roundings do: only normal ones are looked at, and ties of large ones."""
         case = piece.case
         shape = piece.arg.shape_of(case)
-        if case.values != "normal" or case.families:
+        if case.values not in ("normal", "large") or case.families:
             return
         self.ties.add(piece)
-        if shape[-1] < MODULI[0]:
+        if case.values != "normal" or shape[-1] < MODULI[0]:
             return
         kind = piece.arg.name, piece.arg.dtype_of(case)
         place = kind, case.key, int(piece.ran[0]) if len(piece.ran) else 0

@@ -2,10 +2,11 @@
 
 Round to nearest even takes the even one, which has no direction; rounding half away or up has one.
 
-Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do. Where
-a kernel computes the same in another way, its own errors break ties to both sides alike: only such
-as all go away from zero, or all towards it, are held against it. Codes are left out, whose scales
-are quotients.
+Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do. Of
+large numbers products are, too, whose other factor is an activation that has reached its end: SiLU
+and GELU return such a number itself. Where a kernel computes the same in another way, its own
+errors break ties to both sides alike: only such as all go one way (away from zero, towards it, up
+or down) are held against it. Codes are left out, whose scales are quotients.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from astra_chat.tools.check.bands import in_own_units, is_narrow
+from astra_chat.tools.check.bands import in_own_units
 from astra_chat.tools.check.floats import rounded, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.types import DTypeName, Wrong, is_float
 
 ONE_WAY = 0.9
 """Share of such ties that go the same way, from which on they have a direction."""
-PART = 2**15
+PART = 2**17
 """Elements of a case that are looked at."""
 MANY = 64
 """Ties that are broken otherwise, below which they are chance."""
@@ -34,19 +35,21 @@ do."""
 
 @dataclass
 class Ties:
-    """Ties among a kernel's results of normal values, by argument and dtype."""
+    """Ties among a kernel's results of normal and large values, by argument and dtype."""
 
     total: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
     odd: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
     """Those that were not rounded to even."""
     away: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
     """Those of them that went away from zero."""
+    up: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
+    """Those of them that went up."""
     _last: dict[tuple[str, DTypeName], Wrong] = field(default_factory=dict)
 
     def add(self, piece: MeasuredPiece) -> None:
         """Count a piece of results."""
         dtype = piece.arg.dtype_of(piece.case)
-        if not is_narrow(piece) or not is_float(dtype) or coded(piece.arg):
+        if not is_float(dtype) or coded(piece.arg):
             return
         got, expected = in_own_units(piece, slice(0, PART))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -56,6 +59,7 @@ class Ties:
         self.total[kind] += int(tie.sum())
         self.odd[kind] += len(odd)
         self.away[kind] += int((np.abs(got[odd]) > np.abs(expected[odd])).sum())
+        self.up[kind] += int((got[odd] > expected[odd]).sum())
         if len(odd):
             first = int(odd[0])
             index = np.unravel_index(int(piece.ran[first]), piece.arg.shape_of(piece.case))
@@ -75,6 +79,7 @@ class Ties:
         self.total.update(later.total)
         self.odd.update(later.odd)
         self.away.update(later.away)
+        self.up.update(later.up)
         self._last |= later._last
 
     def beside(self, baseline: Ties) -> Wrong | None:
@@ -82,7 +87,8 @@ class Ties:
         for kind, odd in self.odd.items():
             own = baseline.odd[kind] / max(1, baseline.total[kind])
             total = self.total[kind]
-            one_way = max(self.away[kind], odd - self.away[kind]) >= ONE_WAY * odd
+            ways = self.away[kind], odd - self.away[kind], self.up[kind], odd - self.up[kind]
+            one_way = max(ways) >= ONE_WAY * odd
             if odd >= MANY and own <= EXACT and odd > INEXACT * total and one_way:
                 note = (
                     f"{odd:,} of {total:,} exact results halfway between two values are not"

@@ -12,7 +12,7 @@ from astra_chat.tools.check.floats import Array, rounded, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import AnyFamily, Case, DTypeName
 
 OUT = find_task("silu_and_mul").args[0]
 ROWS, WIDTH, GROUP = 256, 64, 8
@@ -100,3 +100,38 @@ def test_columns_are_summed_by_their_remainders(width: int) -> None:
             assert found.rows[at] == (rows if columns.size else 0)
             assert np.isclose(found.total[at], columns.sum(), atol=1e-9)
             assert np.isclose(found.squares[at], np.square(columns.sum(axis=1)).sum(), atol=1e-9)
+
+
+def halves(random: np.random.Generator, dtype: DTypeName) -> Array:
+    """Numbers of both signs, every fourth of them halfway between two values of the dtype."""
+    bits = 10 if dtype == "float16" else 23
+    steps = random.integers(2**bits, 2 ** (bits + 1) - 1, (ROWS, WIDTH))
+    signs = random.choice([-1.0, 1.0], steps.shape)
+    return signs * (steps + random.choice([0.0, 0.0, 0.0, 0.5], steps.shape)) / 2.0**bits
+
+
+def of_family(got: Array, expected: Array, values: AnyFamily, dtype: DTypeName) -> MeasuredPiece:
+    one = piece(got, expected)
+    case = one.case.model_copy(update={"values": values, "dtype": dtype})
+    return one._replace(case=case)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("values", ["normal", "large"])
+@pytest.mark.parametrize("way", ["away", "up"])
+def test_ties_that_all_go_one_way_are_found(dtype: DTypeName, values: AnyFamily, way: str) -> None:
+    kernel, baseline, both_ways = ColumnBias(), ColumnBias(), ColumnBias()
+    random = np.random.default_rng(8)
+    expected = halves(random, dtype)
+    even, unit = rounded(expected, dtype), 2.0 ** (-10 if dtype == "float16" else -23)
+    signs = np.sign(expected) if way == "away" else 1.0
+    one_way = np.where(even == expected, even, expected + signs * unit / 2)
+    chance = np.where(
+        even == expected, even, expected + random.choice([-1, 1], even.shape) * unit / 2
+    )
+    kernel.add(of_family(one_way, expected, values, dtype))
+    both_ways.add(of_family(chance, expected, values, dtype))
+    baseline.add(of_family(even, expected, values, dtype))
+    found = kernel.beside(baseline)
+    assert found is not None and "round to nearest even" in found.note
+    assert both_ways.beside(baseline) is None

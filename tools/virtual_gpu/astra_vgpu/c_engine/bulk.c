@@ -127,6 +127,7 @@ void bulk_to_shared(struct warp *w, const struct site *reads, const struct site 
     for (uint64_t at = to[l] / 4; k->unread && at < (to[l] + sizes[l]) / 4; at++)
       if (k->unread[at]) still_read(w, writes, l, to[l]);
     ordered_write_span(w, writes, l, to[l], sizes[l], data);
+    race_bulk_copy_begins(w, writes, l, to[l], sizes[l], data);
     fly(k, to[l], sizes[l], FLYING_BULK);
     struct event *event = add_event(r);
     event->bytes = event->size = sizes[l];

@@ -81,6 +81,7 @@ static inline uint8_t *unfinished_at(const struct buffer *b, uint64_t address) {
 void block_races_restart(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_copy_begins(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void race_bulk_copy_begins(struct warp *w, const struct site *site, uint32_t lane, uint64_t start, uint64_t size, const uint8_t *data);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values, const uint8_t *after);
 void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed);

@@ -99,6 +99,22 @@ void race_copy_begins(struct warp *w, const struct site *site, const uint64_t *a
   LANES_OF(m, l) GRANULES(l, at) not_met(w, site, l, address[l], k->reader[at], here | (uint64_t)l << LANE, READ);
 }
 
+/* A bulk copy of the data begins: no other lane of its warp may still use what it changes. */
+void race_bulk_copy_begins(struct warp *w, const struct site *site, uint32_t lane, uint64_t start, uint64_t size,
+                           const uint8_t *data) {
+  const struct worker *k = w->worker;
+  if (!k->writer) return;
+  const uint32_t granule = w->launch->race_granule;
+  const uint64_t mine = stamp_of(w, site) | (uint64_t)lane << LANE;
+  const struct site one = {.instruction = site->instruction, .size = granule, .writes = site->writes};
+  for (int pass = 0; pass < 2; pass++)
+    for (uint64_t at = start / granule; at < (start + size) / granule; at++) {
+      const uint64_t offset = at * granule - start, known = pass ? k->reader[at] : k->writer[at];
+      if (!memcmp(k->shared + start + offset, data + offset, granule) || !within(known ^ mine)) continue;
+      if (pass || !(known & BIT(SEVERAL))) race(w, &one, lane, at * granule, known, pass ? READ : WROTE);
+    }
+}
+
 /* An atomic operation was done; `changed`: whose place holds another value than found. */
 void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed) {
   struct worker *k = w->worker;

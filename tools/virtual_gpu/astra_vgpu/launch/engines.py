@@ -23,6 +23,7 @@ from astra_vgpu.launch.waiting_blocks import WaitingBlocks
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.memory.bulk_stores import NDPieces, unfinished_stores
+from astra_vgpu.memory.proxy_fences import ProxyFences, proxy_fences_of
 from astra_vgpu.numpy_engine.batch import MIN_LANES
 from astra_vgpu.ptx.parser import Module, PtxSyntaxError, parse
 from astra_vgpu.sass.counters import MachineCode
@@ -73,6 +74,7 @@ class _Blocks:
     asked: _Asked
     block_races: BlockRaces | None
     unfinished: Mapping[int, NDPieces]
+    proxy_fences: ProxyFences | None
     prints: bool
     endless_instructions: int
     in_order: bool
@@ -88,6 +90,7 @@ class _Blocks:
             prints=self.prints,
             block_races=self.block_races,
             unfinished=self.unfinished,
+            proxy_fences=self.proxy_fences,
             instruction_budget=self.endless_instructions,
             in_order=self.in_order,
         )
@@ -206,6 +209,7 @@ class Engines:
             asked=asked,
             block_races=block_races_of(reference.reach, launch, asked.memory, asked.addresses),
             unfinished=unfinished_stores(reference.reach, launch, asked.memory, asked.addresses),
+            proxy_fences=proxy_fences_of(reference.reach, launch, asked.memory, asked.addresses),
             prints=self._prints,
             endless_instructions=self._endless_instructions,
             in_order=in_order,

@@ -48,6 +48,8 @@ class Reach:
     """Whether some accesses are loose: ordered_accesses.is_loose."""
     stored_in_bulk: frozenset[Origin] = frozenset()
     """What bulk copies and bulk reductions write to."""
+    loaded_in_bulk: frozenset[Origin] = frozenset()
+    """What bulk copies read, and bulk reductions change."""
 
     def number(self, instruction: Instruction) -> int:
         """Number of a site, from 1; 0 for an instruction that is none."""
@@ -66,6 +68,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     stored: set[Origin] = set()
     loaded: set[Origin] = set()
     bulk: set[Origin] = set()
+    read_in_bulk: set[Origin] = set()
     sites: dict[int, Instruction] = {}
     widths: list[int] = []
     synchronises = any_loose = False
@@ -84,6 +87,8 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
             stored |= leads_to(target, origins, params)
         if _stores_in_bulk(instruction):
             bulk |= leads_to(target, origins, params)
+        if place := _read_in_bulk(instruction, addresses):
+            read_in_bulk |= leads_to(place, origins, params)
         if family in _READS:
             loaded |= leads_to(source, origins, params)
         if loose or not ordered:
@@ -100,15 +105,29 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
         synchronises,
         any_loose,
         frozenset(bulk),
+        frozenset(read_in_bulk),
         numbers,
     )
 
 
 def _stores_in_bulk(instruction: Instruction) -> bool:
-    if instruction.family != "cp" or "bulk" not in instruction.modifiers:
-        return False
-    spaces = [m for m in instruction.modifiers if m.startswith(("shared", "global"))]
-    return spaces[:1] == ["global"] and "prefetch" not in instruction.modifiers
+    return _spaces_in_bulk(instruction)[:1] == ["global"]
+
+
+def _read_in_bulk(instruction: Instruction, addresses: Sequence[Address]) -> Sequence[Address]:
+    """The address in global memory that a bulk copy reads, or a bulk reduction changes."""
+    spaces = _spaces_in_bulk(instruction)
+    if spaces[1:] == ["global"]:
+        return addresses[1:2]
+    return addresses[:1] if spaces and "reduce" in instruction.modifiers else ()
+
+
+def _spaces_in_bulk(instruction: Instruction) -> list[str]:
+    """Where a bulk copy goes to and comes from; empty for other instructions."""
+    modifiers = instruction.modifiers
+    if instruction.family != "cp" or "bulk" not in modifiers or "prefetch" in modifiers:
+        return []
+    return [m for m in modifiers if m.startswith(("shared", "global"))]
 
 
 def is_global(instruction: Instruction) -> bool:

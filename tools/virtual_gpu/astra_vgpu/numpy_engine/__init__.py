@@ -16,6 +16,7 @@ mbarrier_races       the same race check where mbarriers order warps
 block_races          the check for races between blocks, on arrays of lanes
 claimed_rows         its fast way for stores of whole blocks
 warp_races           the check between threads of a block on global memory, on arrays of lanes
+proxy_fences         the check for bulk copies of what the launch stored itself
 pending_copies       copies to shared memory that are in flight
 counters             sectors, wavefronts, bank conflicts, divergent branches
 unset_registers      registers that are read before anything has set them

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from astra_vgpu.lowering.regions import adds_one
 from astra_vgpu.memory.buffers import Items, Memory
-from astra_vgpu.numpy_engine import halves, warp_races
+from astra_vgpu.numpy_engine import halves, proxy_fences, warp_races
 from astra_vgpu.numpy_engine.address_spaces import (
     BufferRegion,
     Index,
@@ -175,6 +175,7 @@ def _touch(f: Frame, site: Site, region: BufferRegion, addresses: Array, lanes: 
     else:
         synchronise(f, site, addresses, lanes)
     mark_stored(f, site, region, lanes)
+    proxy_fences.stored(f, site, region, addresses, lanes)
     if f.memory.watch is not None:
         note_store(f, f.memory.watch, site, addresses, lanes)
     if f.counters is not None:

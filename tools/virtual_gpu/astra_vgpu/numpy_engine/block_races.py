@@ -16,7 +16,7 @@ from astra_vgpu.memory.block_races import (
     BlockRaces,
 )
 from astra_vgpu.numpy_engine import frame as machine
-from astra_vgpu.numpy_engine import warp_races
+from astra_vgpu.numpy_engine import proxy_fences, warp_races
 from astra_vgpu.numpy_engine.address_spaces import (
     BufferRegion,
     Site,
@@ -44,6 +44,7 @@ def fence(f: Frame, active: Active) -> None:
 def meet(f: Frame, lanes: Mask) -> None:
     """Notes that a barrier of these lanes' warps opened."""
     warp_races.met(f, lanes)
+    proxy_fences.learned(f, lanes)
     if f.block_races is not None and f.block_races.order is not None and lanes.any():
         rows, warps = _warps(lanes)
         f.block_races.order.meet(f.blocks[rows], warps)
@@ -60,6 +61,8 @@ def synchronise(
     """An atomic or volatile operation of these lanes. addresses: of these lanes, or one; flags: it
     stores something for others to see, and looks at nothing."""
     warp_races.synchronise(f, site, addresses, active, flags=flags)
+    if not flags:
+        proxy_fences.learned(f, active.mask, of_blocks=True)
     if f.block_races is None or f.block_races.order is None:
         return
     place, order = f.launch.meeting_place, f.block_races.order

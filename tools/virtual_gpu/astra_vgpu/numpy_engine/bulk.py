@@ -27,6 +27,7 @@ from astra_vgpu.memory.bulk_stores import (
     unfinished_message,
 )
 from astra_vgpu.memory.early_accesses import early_message
+from astra_vgpu.memory.proxy_fences import not_fenced_message
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.address_spaces import Site, lane_number, select
 from astra_vgpu.numpy_engine.code import Code, Step
@@ -208,6 +209,8 @@ class _Span:
             raise self._fault(off_chip, "race", what, machine.LAUNCH_FAILURE)
         if to_shared and buffer.unfinished is not None and self.pieces(buffer).any():
             raise self.unfinished(reads)
+        if to_shared:
+            self.check_fenced(buffer, reads)
         if self.shared + self.size > self.f.shared.limit:
             raise self._outside(
                 on_chip, f"shared offset {self.shared}; {self.f.shared.limit} bytes are there"
@@ -219,6 +222,17 @@ class _Span:
         assert buffer.unfinished is not None
         first = piece(buffer.address, self.address)
         return buffer.unfinished[first : first + (self.size >> PIECE_BITS)]
+
+    def check_fenced(self, buffer: Buffer, site: Site) -> None:
+        """Raises Fault where the copy may not see what the launch stored to the buffer."""
+        fences, block = self.f.proxy_fences, int(self.f.blocks[self.row])
+        if fences is None:
+            return
+        offset = fences.unfenced(buffer, block, self.address, self.size)
+        if offset is not None:
+            place = self.f.memory.place(buffer.address + offset)
+            what = not_fenced_message(self.size, place)
+            raise self._fault(site, "missing_fence", what, machine.LAUNCH_FAILURE)
 
     def unfinished(self, site: Site) -> Exception:
         place = self.f.memory.place(self.address)
@@ -315,6 +329,7 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
             raise span.unfinished(writes)
         pieces[:] = REDUCED if form.reduction else COPIED
     if form.reduction:
+        span.check_fenced(buffer, writes)
         dtype = dtype_of(form.type)
         items: Any = there.view(dtype)
         more = data.view(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from astra_vgpu.isa.clocks import MAX_SLEEP_NS
-from astra_vgpu.numpy_engine import block_races
+from astra_vgpu.numpy_engine import block_races, proxy_fences
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.address_spaces import WINDOWS, lane_number, select
 from astra_vgpu.numpy_engine.code import Code, Step, family
@@ -29,16 +29,27 @@ def fence(code: Code) -> Step:
     """Orders accesses; here they are in order, those of bulk copies included."""
     if code.flag("proxy"):
         code.option("async")
-        if code.optional("global", "shared::cta", "shared::cluster") == "global":
-            return _nothing
-        active_lanes = code.active
-        return lambda f: fence_before_copies(f, active_lanes(f))
+        return _proxy_fence(code, code.optional("global", "shared::cta", "shared::cluster"))
     if code.flag("mbarrier_init"):
         code.option("release")
         code.option("cluster")
         return _nothing
     code.ignore("sc", "acq_rel", "acquire", "release")
     return _fence(code, code.option("cta", "cluster", "gpu", "sys"))
+
+
+def _proxy_fence(code: Code, space: str | None) -> Step:
+    """Bulk copies may read what was stored before it, in one space or in both."""
+    active_lanes = code.active
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if space != "global":
+            fence_before_copies(f, active)
+        if not (space or "").startswith("shared"):
+            proxy_fences.fenced(f, active)
+
+    return step
 
 
 def _fence(code: Code, scope: str) -> Step:

@@ -29,6 +29,7 @@ from astra_vgpu.types import (
 
 if TYPE_CHECKING:
     from astra_vgpu.memory.block_races import BlockRaces
+    from astra_vgpu.memory.proxy_fences import ProxyFences
     from astra_vgpu.numpy_engine.address_spaces import Arena
     from astra_vgpu.numpy_engine.bulk import BulkGroups
     from astra_vgpu.numpy_engine.counters import BlockCounters
@@ -91,6 +92,8 @@ class Frame:
     """The check for races between blocks."""
     warp_races: WarpRaces | None = None
     """The check for races between threads of a block on global memory."""
+    proxy_fences: ProxyFences | None = None
+    """The check for bulk copies of what the launch stored; None where there is nothing to check."""
     waited: Mask | None = None
     """Which threads have waited for the work ahead of the launch (griddepcontrol.wait); None where
     the launch begins only once that has ended."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from astra_vgpu.lowering.control_flow import GridPoll
 from astra_vgpu.numpy_engine import frame as machine
+from astra_vgpu.numpy_engine import proxy_fences
 from astra_vgpu.numpy_engine.address_spaces import lane_number
 from astra_vgpu.numpy_engine.frame import Active, Frame, Mask
 from astra_vgpu.types import WARP_LANES
@@ -79,11 +80,13 @@ class GridWaits:
         """What all blocks did before they met comes before what they do after."""
         place = f.launch.meeting_place
         buffer = f.memory.find(place) if place else None
-        if buffer is None or f.block_races is None:
+        if buffer is None or (f.block_races is None and f.proxy_fences is None):
             return
         word = buffer.data[place - buffer.address :][4:8].view(np.uint32)[0] & ARRIVED
         if word != self._turned:
-            f.block_races.restart()
+            if f.block_races is not None:
+                f.block_races.restart()
+            proxy_fences.learned(f, f.live, of_blocks=True)
             self._turned = word
 
     def _in_failed_polls(self, f: Frame) -> Exception:

@@ -10,7 +10,7 @@ import numpy as np
 from astra_vgpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_vgpu.lowering.store_merging import ALONE
 from astra_vgpu.memory.buffers import StoreWatch
-from astra_vgpu.numpy_engine import warp_races
+from astra_vgpu.numpy_engine import proxy_fences, warp_races
 from astra_vgpu.numpy_engine.address_spaces import (
     Arena,
     BufferRegion,
@@ -327,7 +327,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         if site.ordered and (posting := touch(f, site, region, addresses, active)):
             posting.post()
         chosen = values if region.chosen is None else values[region.chosen]
-        _check_finished(f, site, region, addresses, active, chosen)
+        _meet_bulk_copies(f, site, region, addresses, active, chosen)
         plain = site.ordered or claim_rows(f, site, region, active)
         noted: list[Touch | Access] = []
         if not plain and (touched := touch(f, site, region, addresses, active)):
@@ -346,13 +346,17 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         note_store(f, f.memory.watch, site, addresses, active)
 
 
-def _check_finished(
+def _meet_bulk_copies(
     f: Frame, site: Site, region: BufferRegion, addresses: Array, active: Active, values: Array
 ) -> None:
-    """Raises Fault where a store changes what a bulk copy may still be writing."""
-    if region.buffer.unfinished is not None:
+    """Notes a store for bulk copies to come. Raises Fault where it changes what one may still be
+    writing."""
+    read_in_bulk = proxy_fences.watches(f, region)
+    if read_in_bulk or region.buffer.unfinished is not None:
         changes = differ(region.items.take(region.index), values, site.float_type)
         check_finished(f, site, region, addresses, active, changes)
+        if read_in_bulk:
+            proxy_fences.stored(f, site, region, addresses, active, changes)
 
 
 def note_store(f: Frame, watch: StoreWatch, site: Site, addresses: Array, active: Active) -> None:

@@ -25,8 +25,15 @@ from astra_vgpu.numpy_engine.dtypes import Array
 from astra_vgpu.numpy_engine.frame import Active, Frame
 from astra_vgpu.numpy_engine.shared_memory_races import (
     EPOCH_BIT,
+    LANE_BIT,
+    SEVERAL,
+    UNKNOWN_SITE,
+    WARP_BIT,
+    Met,
     RaceCheck,
     differ,
+    race_message,
+    within,
 )
 from astra_vgpu.types import WARP_LANES
 
@@ -146,12 +153,41 @@ class OrderedRaces(RaceCheck):
         """A lane begins a copy to these bytes of the batch's shared memory. Raises Fault."""
         granules = np.arange(place.start // self._granule, place.stop // self._granule)
         alone = self._alone(lane, granules.size)
-        matters = changed.reshape(granules.size, self._granule).any(axis=1)
+        matters = np.asarray(changed.reshape(granules.size, self._granule).any(axis=1))
         offset = place.start - self._origin(f, lane)
         late, others = self._late_writers(granules, *alone)
         self._refuse(f, site, late & matters, others, lane, offset, "wrote before")
         readers = self._late_readers(granules, *alone)
         self._refuse(f, site, matters & (readers >= 0), readers, lane, offset, "read before")
+        self._refuse_in_warp(f, site, lane, granules, matters, offset)
+
+    def _refuse_in_warp(
+        self, f: Frame, site: Site, lane: int, granules: Index, matters: Mask, offset: int
+    ) -> None:
+        """Raises Fault where a copy changes what another lane of its warp used since they met."""
+        row, thread = divmod(lane, self._threads)
+        mine = self._stamps[row, thread]
+        writers, readers = self._writer[granules], self._reader[granules]
+        met: tuple[Met, ...] = (
+            (writers, within(writers ^ mine) & ((writers & SEVERAL) == 0), "wrote"),
+            (readers, within(readers ^ mine), "read"),
+        )
+        for stamps, clash, verb in met:
+            if (clash & matters).any():
+                at = int(np.argmax(clash & matters))
+                stamp, number = int(stamps[at]), int(stamps[at]) & UNKNOWN_SITE
+                message = race_message(
+                    f.launch,
+                    site.verb,
+                    self._granule,
+                    verb,
+                    thread,
+                    (stamp >> WARP_BIT & 31) * WARP_LANES + (stamp >> LANE_BIT & 31),
+                    False,
+                    None if number == UNKNOWN_SITE else self._sites[number].instruction,
+                    f"shared offset {offset + at * self._granule}",
+                )
+                raise f.fault(site.instruction, "race", message, machine.LAUNCH_FAILURE, lane)
 
     def read_by_copy(self, f: Frame, site: Site, lane: int, place: slice) -> None:
         """A lane begins a copy from these bytes. Raises Fault."""

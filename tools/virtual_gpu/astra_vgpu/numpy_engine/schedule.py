@@ -11,6 +11,7 @@ from astra_vgpu.ground.freed_memory import keep_freed_memory
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of, watched
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.memory.bulk_stores import NDPieces, attach, unfinished_stores
+from astra_vgpu.memory.proxy_fences import ProxyFences, proxy_fences_of
 from astra_vgpu.memory.uninitialized_reads import first_of_each
 from astra_vgpu.memory.warp_races import watched_buffers
 from astra_vgpu.numpy_engine.address_spaces import Arena, make_arena
@@ -58,13 +59,15 @@ def run(
     prints: bool = False,
     block_races: BlockRaces | None = None,
     unfinished: Mapping[int, NDPieces] | None = None,
+    proxy_fences: ProxyFences | None = None,
     in_order: bool | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
     stay zero, all but lane_instructions, without `prints` what the kernel prints is dropped.
-    block_races, unfinished: of the launch, where other parts of it run elsewhere. in_order: one
+    block_races, unfinished, proxy_fences: of the launch, where other parts of it run elsewhere;
+    an own check of proxy fences is made where none is given. in_order: one
     block after the other, from the first; None: as program.in_order says. Raises Fault where a GPU
     or its sanitizer would stop, KeyError for a variable of the module without an address.
     """
@@ -83,6 +86,8 @@ def run(
     if unfinished is None:
         unfinished = unfinished_stores(program.reach, launch, memory, module_globals or {})
     attach(memory, unfinished)
+    if proxy_fences is None:
+        proxy_fences = proxy_fences_of(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
     lane_instructions = 0
@@ -101,6 +106,7 @@ def run(
         )
         frame.prints = printed if prints else None
         frame.block_races = block_races
+        frame.proxy_fences = proxy_fences
         if watched_here is not None:
             frame.warp_races = WarpRaces(frame.shape, watched_here)
         with np.errstate(all="ignore"), watched(block_races):

@@ -44,7 +44,7 @@ def basic_blocks(kernel: MachineKernel) -> tuple[MachineBlock, ...]:
     Raises CallsOwnFunction: calls of the compiler's functions alone are understood.
     """
     code, labels = kernel.instructions, kernel.labels
-    named = {name: at for name, at in labels.items() if name.startswith("$")}
+    named = functions_behind(kernel)
     if own_function := next((name for name in named if not name.startswith(_OWN)), None):
         raise CallsOwnFunction(own_function)
     functions = list(named.values())
@@ -69,6 +69,12 @@ def basic_blocks(kernel: MachineKernel) -> tuple[MachineBlock, ...]:
         )
         for n, (start, end) in enumerate(bounds)
     )
+
+
+def functions_behind(kernel: MachineKernel) -> dict[str, int]:
+    """Returns where each function behind a kernel's own code begins, by its label: those of the
+    source that were not inlined, and the compiler's."""
+    return {name: at for name, at in kernel.labels.items() if name.startswith("$")}
 
 
 def loops(blocks: Sequence[MachineBlock]) -> list[Loop]:

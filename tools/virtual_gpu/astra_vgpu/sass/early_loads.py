@@ -10,7 +10,12 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from astra_vgpu.sass.control_flow import MachineBlock, back_edges, basic_blocks
+from astra_vgpu.sass.control_flow import (
+    MachineBlock,
+    back_edges,
+    basic_blocks,
+    functions_behind,
+)
 from astra_vgpu.sass.disassembly import Disassembly, MachineInstruction, MachineKernel
 
 WAIT = "ACQBULK"
@@ -49,26 +54,21 @@ def loads_before_wait(kernel: MachineKernel) -> tuple[int, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def _functions(kernel: MachineKernel) -> list[tuple[str, int]]:
-    """Functions behind the kernel's own code, by name, and where each begins."""
-    return [(name, at) for name, at in kernel.labels.items() if name.startswith("$")]
-
-
 def _own_code(kernel: MachineKernel) -> MachineKernel:
-    end = min((at for _, at in _functions(kernel)), default=len(kernel.instructions))
+    end = min(functions_behind(kernel).values(), default=len(kernel.instructions))
     labels = {name: at for name, at in kernel.labels.items() if at < end}
     return MachineKernel(kernel.instructions[:end], labels)
 
 
 def _waiting_functions(kernel: MachineKernel) -> list[str]:
-    functions = _functions(kernel)
-    bounds = [*sorted({at for _, at in functions}), len(kernel.instructions)]
+    functions = functions_behind(kernel)
+    bounds = [*sorted(set(functions.values())), len(kernel.instructions)]
     waiting = {
         start
         for start, end in pairwise(bounds)
         if any(i.name == WAIT for i in kernel.instructions[start:end])
     }
-    return [name for name, at in functions if at in waiting]
+    return [name for name, at in functions.items() if at in waiting]
 
 
 def _before_wait(block: MachineBlock, waiting: Sequence[str]) -> tuple[MachineInstruction, ...]:

@@ -157,6 +157,39 @@ KERNEL(fence_before_an_arrival) {
     if (threadIdx.x == 0) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
   }
 }
+KERNEL(next_tile_once_the_warp_has_read) {
+  __shared__ alignas(128) float tile[128];
+  __shared__ uint64_t full, empty;
+  if (threadIdx.x == 0) init(&full, 1), init(&empty, blockDim.x / 32);
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < 3; i++) {
+    if (threadIdx.x == 0) {
+      if (i > 0) wait(&empty, i - 1 & 1);
+      expect(&full, 512), fetch(tile, in + 16 * i, 512, &full);
+    }
+    wait(&full, i & 1);
+    sum += tile[threadIdx.x ^ 1];
+    __syncwarp();
+    if (LANE == 0) arrive(&empty);
+  }
+  out[INDEX] = sum;
+}
+KERNEL(next_tile_once_all_lanes_have_arrived) {
+  __shared__ alignas(128) float tile[128];
+  __shared__ uint64_t full, empty;
+  if (threadIdx.x == 0) init(&full, 1), init(&empty, blockDim.x);
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < 3; i++) {
+    if (threadIdx.x == 0) expect(&full, 512), fetch(tile, in + 16 * i, 512, &full);
+    wait(&full, i & 1);
+    sum += tile[threadIdx.x ^ 1];
+    arrive(&empty);
+    if (threadIdx.x == 0) wait(&empty, i & 1);
+  }
+  out[INDEX] = sum;
+}
 KERNEL(barrier_after_return) {
   if (threadIdx.x % 2) return;
   __syncthreads();

@@ -242,3 +242,39 @@ KERNEL(second_tile_not_fenced) {
   }
   FIRST wait_for_copies();
 }
+KERNEL(copy_over_own_lanes) {
+  SHARED;
+  FIRST init(&full, 1);
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x < 32) out[threadIdx.x] = tile[0][31 - threadIdx.x];
+  FIRST expect(&full, 128);
+  FIRST fetch(tile[0], in + 32, 128, &full);  // BUG copy_over_own_lanes
+  wait(&full, 0);
+  out[threadIdx.x] += tile[0][threadIdx.x % 32];
+}
+KERNEL(copy_over_a_lane_s_store) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  if (threadIdx.x < 32) tile[0][threadIdx.x] = in[threadIdx.x + 64];
+  FIRST expect(&full, 128);
+  FIRST fetch(tile[0], in + 32, 128, &full);  // BUG copy_over_a_lane_s_store
+  wait(&full, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x % 32];
+}
+KERNEL(next_tile_over_own_lanes) {
+  SHARED;
+  FIRST init(&full, 1), init(&empty, 96);
+  __syncthreads();
+  FIRST expect(&full, 512), fetch(tile[0], in, 512, &full);
+  wait(&full, 0);
+  const float first = tile[0][threadIdx.x ^ 1];
+  if (threadIdx.x >= 32) arrive(&empty);
+  FIRST {
+    wait(&empty, 0), expect(&full, 512);
+    fetch(tile[0], in + 64, 512, &full);  // BUG next_tile_over_own_lanes
+  }
+  wait(&full, 1);
+  out[threadIdx.x] = first + tile[0][threadIdx.x];
+}
