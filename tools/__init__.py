@@ -29,6 +29,8 @@ mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
 capture/         `astra-chat capture`: calls of a user's program, and cases of them
+walled/          candidates in a process of PyTorch, judged from another one
+extension/       candidates that are torch extensions of several kernels
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
 virtual_gpu/     runs PTX without a GPU: the package astra_vgpu, and what the judge uses of it
 recordings/      recorded runs and measurements in one compressed archive

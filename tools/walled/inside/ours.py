@@ -1,8 +1,8 @@
-"""`python -m lab.rejudge.inside.ours REQUEST`: draws inputs from a seed that the candidate does not
+"""`python -m astra_chat.tools.walled.inside.ours REQUEST`: draws inputs from a seed that the candidate does not
 know, asks its process for results (theirs.py) and compares them. REQUEST is a JSON file.
 
 A result is compared with the module in float64 and in its own dtypes. Each finding has a name in
-lab/rejudge/findings.py.
+tools/walled/findings.py.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 import torch
 
 from astra_chat.tools.runners.modules import why
-from lab.rejudge.inside import exact, timed
-from lab.rejudge.inside.exact import GRADES, ExactCall, Grade, ProblemModule
-from lab.rejudge.inside.handover import CandidateEnded, Handover
-from lab.rejudge.inside.operators import families, own_kernels
+from astra_chat.tools.walled.inside import exact, timed
+from astra_chat.tools.walled.inside.exact import GRADES, ExactCall, Grade, ProblemModule
+from astra_chat.tools.walled.inside.handover import CandidateEnded, Handover
+from astra_chat.tools.walled.inside.operators import families, own_kernels
 
 CALLS, SETS = 40, 4
 MOST_SHAPES = 4

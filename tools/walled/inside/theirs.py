@@ -1,5 +1,5 @@
-"""`python -m lab.rejudge.inside.theirs CANDIDATE EXCHANGE DEVICE`: loads an untrusted candidate and
-calls it as our process asks. The candidate shares this process: of what is said here only results,
+"""`python -m astra_chat.tools.walled.inside.theirs CANDIDATE EXCHANGE DEVICE`: loads an untrusted
+candidate and calls it as our process asks. The candidate shares this process: of what is said here only results,
 which our process compares, are evidence; times and names are as good as the candidate is honest.
 """
 
@@ -18,10 +18,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from astra_chat.tools.runners.modules import loaded, outputs, why
-from lab.rejudge.inside import timed
-from lab.rejudge.inside.exact import seeded
-from lab.rejudge.inside.handover import Handover
-from lab.rejudge.inside.operators import Operators
+from astra_chat.tools.walled.inside import timed
+from astra_chat.tools.walled.inside.exact import seeded
+from astra_chat.tools.walled.inside.handover import Handover
+from astra_chat.tools.walled.inside.operators import Operators
 
 LATE_S = 0.03
 SLEEP_CYCLES = 20_000_000
