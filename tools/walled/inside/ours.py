@@ -1,5 +1,6 @@
-"""`python -m astra_chat.tools.walled.inside.ours REQUEST`: draws inputs from a seed that the candidate does not
-know, asks its process for results (theirs.py) and compares them. REQUEST is a JSON file.
+"""`python -m astra_chat.tools.walled.inside.ours REQUEST`: draws inputs from a seed that the
+candidate does not know, asks its process for results (theirs.py) and compares them. REQUEST is a
+JSON file.
 
 A result is compared with the module in float64 and in its own dtypes. Each finding has a name in
 tools/walled/findings.py.

@@ -1,6 +1,7 @@
 """`python -m astra_chat.tools.walled.inside.theirs CANDIDATE EXCHANGE DEVICE`: loads an untrusted
-candidate and calls it as our process asks. The candidate shares this process: of what is said here only results,
-which our process compares, are evidence; times and names are as good as the candidate is honest.
+candidate and calls it as our process asks. The candidate shares this process: of what is said here
+only results, which our process compares, are evidence; times and names are as good as the candidate
+is honest.
 """
 
 from __future__ import annotations
