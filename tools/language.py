@@ -71,7 +71,9 @@ def _read(value: object) -> object:
     known: tuple[str, ...] = get_args(Language)
     given = [word.strip() for word in value.split(",")]
     if unknown := [word for word in given if word not in known]:
-        raise ValueError(f"'{unknown[0]}' is not a language: use cuda, triton, torch, or several as in cuda,torch")
+        raise ValueError(
+            f"'{unknown[0]}' is not a language: use cuda, triton, torch or, for example, cuda,torch"
+        )
     return tuple(word for word in known if word in given)
 
 

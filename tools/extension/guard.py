@@ -1,8 +1,8 @@
 """The guard of torch extensions: reads a source as tokens and refuses what is not allowed.
 
-What holds for any kernel (policy/source_guard.py) holds here, but for the launcher: the file defines
-`forward`, may call the listed operators and may use torch's headers. It keeps no state on the host
-or on the device.
+What holds for any kernel (policy/source_guard.py) holds here, but for the launcher: the file
+defines `forward`, may call the listed operators and may use torch's headers. It keeps no state on
+the host or on the device.
 """
 
 from __future__ import annotations
@@ -131,7 +131,11 @@ def _statement(code: Code, start: int) -> tuple[int, bool]:
             assigned |= not record
             index = behind = close + 1
             continue
-        if text == "(" and code[index - 1].text not in ("__align__", "alignas", "__launch_bounds__"):
+        if text == "(" and code[index - 1].text not in (
+            "__align__",
+            "alignas",
+            "__launch_bounds__",
+        ):
             bracket = True
         if text in ("(", "["):
             index = code.closing(index) + 1

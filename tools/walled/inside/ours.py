@@ -54,22 +54,21 @@ class Questions:
             raise ValueError("its module gives other results at each call")
 
     def all(self) -> dict[str, Any]:
-        """Asks everything."""
+        """Asks everything; a step that returns False is the last one."""
         try:
-            if self._built() and self._set():
-                for step in (
-                    self._values,
-                    self._weights,
-                    self._shapes,
-                    self._times,
-                    self._end,
-                ):
-                    step()
+            if self._built():
+                for step in self._steps():
+                    if step() is False:
+                        break
         except CandidateEnded as error:
             self._add("ended", str(error))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self._add("ended", f"an answer is malformed: {error!r}"[:200])
         return self.found
+
+    def _steps(self) -> list[Callable[[], Any]]:
+        """What is asked, in order."""
+        return [self._set, self._values, self._weights, self._shapes, self._times, self._end]
 
     def _drawn(self) -> int:
         return self._draws.getrandbits(31)
@@ -255,11 +254,10 @@ class Questions:
             grade, why = rights[number].grade(out)
             if grade == "wrong" and not self._has("wrong") and not self._has("mutates_inputs"):
                 self._add("wrong_when_timed", why)
-        if not self._asked["timing"]:
-            return None
-        self.found["times_us"]["candidate"] = median_high(answer["us"])
-        self._baselines(sets)
-        if self._device.startswith("cuda"):
+        if self._asked["timing"]:
+            self.found["times_us"]["candidate"] = median_high(answer["us"])
+            self._baselines(sets)
+        if self._device.startswith("cuda") and self._asked.get("graph", self._asked["timing"]):
             answer = self._line.ask(do="graph", inputs=sets[0], other=sets[1], calls=CALLS)
             if "failed" in answer:
                 return self._add("not_captured", answer["failed"])
@@ -327,11 +325,16 @@ def _nothing(_: int, __: Any) -> None:
     """Results of baselines are not compared: they are what others are compared with."""
 
 
-def main() -> None:
-    asked = json.loads(Path(sys.argv[1]).read_text())
+def prepared() -> None:
+    """Compilers ask for folders of the user's, which are out of reach."""
     for name in ("HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = str(Path(os.environ["TMPDIR"]) / name.lower())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+
+
+def main() -> None:
+    asked = json.loads(Path(sys.argv[1]).read_text())
+    prepared()
     try:
         found = Questions(asked).all()
     except Exception as error:

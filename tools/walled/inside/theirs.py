@@ -80,7 +80,8 @@ class LoadedCandidate:
             if asked.get("watch"):
                 found |= self._watched(given)
             else:
-                found["returned"] = self._model(*given)
+                by = asked.get("by")
+                found["returned"] = (getattr(self._model, by) if by else self._model)(*given)
         returned = found.pop("returned")
         plain = (torch.Tensor, torch.nn.Parameter)
         found["plain"] = all(type(one) in plain for one in outputs(returned))
@@ -164,6 +165,43 @@ class LoadedCandidate:
             out = [one.cpu() for one in _results(replay(0))]
             us = timed.times_us(replay, asked["calls"], self._device, lambda *_: None)
         return {"us": us, "out": out}
+
+    def begin_turns(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Takes a case's arguments and captures the call of them, where there is a GPU."""
+        given = [one.to(self._device) for one in asked["inputs"]]
+        self._ways: dict[str, Callable[[int], Any]] = {
+            "": lambda _: self._model.on_arguments(*given)
+        }
+        self._turned: Any = None
+        with torch.no_grad():
+            if self._device.startswith("cuda"):
+                self._ways[" graph"] = timed.captured(self._model.on_arguments, given)
+        return {}
+
+    def turn(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Times of calls, launched one by one and replayed."""
+        found = {}
+        with torch.no_grad():
+            for kind, call in self._ways.items():
+                found[kind] = timed.times_us(call, asked["calls"], self._device, self._keep)
+        return {"us": found}
+
+    def _keep(self, _: int, returned: Any) -> None:
+        self._turned = returned
+
+    def burst(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Calls one after the other; our process has a clock of its own."""
+        call = [*self._ways.values()][-1]
+        with torch.no_grad():
+            for number in range(asked["calls"]):
+                self._turned = call(number)
+        if self._device.startswith("cuda"):
+            torch.cuda.synchronize()
+        return {}
+
+    def end_turns(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of the last of these calls."""
+        return {"out": [one.cpu() for one in _results(self._turned)]}
 
     def end(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What was replaced in torch and in the timers, and which code of its own is loaded."""
