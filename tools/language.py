@@ -12,6 +12,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, PlainSerializer
 
+from astra_vgpu.ground.errors import BadInput
+
 Language = Literal["cuda", "triton", "torch"]
 CUDA_ONLY: tuple[Language, ...] = ("cuda",)
 NAMES: dict[Language, str] = {"cuda": "CUDA", "triton": "Triton", "torch": "a torch extension"}
@@ -46,6 +48,15 @@ def language_of(source: str) -> Language:
     if is_triton(source):
         return "triton"
     return "torch" if is_extension(source) else "cuda"
+
+
+def require_launcher(source: str) -> None:
+    """Raise BadInput for a torch extension, where only a kernel with a launcher can be used."""
+    if is_extension(source):
+        raise BadInput(
+            "this candidate is a torch extension, which has no launcher: only its source can be"
+            " used, as a file of torch.utils.cpp_extension"
+        )
 
 
 def written_in(source: str) -> str:

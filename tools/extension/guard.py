@@ -28,6 +28,14 @@ _NUMBERS = frozenset(
 NO_MODULE = "a torch extension is for tasks made from a PyTorch module: export the launcher instead"
 
 
+def forward_head(task: Task) -> str:
+    """The head of the function that a torch extension for this task defines."""
+    given = ", ".join(f"torch::Tensor {arg.name}" for arg in task.args if arg.read)
+    several = sum(arg.written for arg in task.args) > 1
+    results = "std::vector<torch::Tensor>" if several else "torch::Tensor"
+    return f"{results} {FORWARD}({given});"
+
+
 def extension_findings(source: str, task: Task, *, kernels: bool = True) -> tuple[Finding, ...]:
     """Every place of a source that is not allowed in a torch extension for this task, by line.
 

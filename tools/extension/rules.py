@@ -23,10 +23,11 @@ COMPUTING = frozenset(
     "mm addmm bmm baddbmm matmul linear mv addmv dot convolution conv1d conv2d conv3d"
     " conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention softmax"
     " log_softmax batch_norm layer_norm group_norm instance_norm native_batch_norm"
-    " native_layer_norm native_group_norm rms_norm max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d"
-    " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d"
-    " adaptive_max_pool2d cumsum cumprod sum mean amax amin argmax argmin max_pool2d_with_indices"
-    " embedding lstm gru relu gelu sigmoid tanh silu add sub mul div exp sqrt rsqrt".split()
+    " native_layer_norm native_group_norm rms_norm max_pool1d max_pool2d max_pool3d avg_pool1d"
+    " avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d"
+    " adaptive_max_pool1d adaptive_max_pool2d cumsum cumprod sum mean amax amin argmax argmin"
+    " max_pool2d_with_indices embedding lstm gru relu gelu sigmoid tanh silu add sub mul div"
+    " exp sqrt rsqrt".split()
 )
 """Operators that compute results; with `_` or `_out` behind the name, too."""
 MAKING = frozenset(
