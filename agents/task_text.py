@@ -51,8 +51,9 @@ def task_text(task: Task, device: str) -> str:
 
 
 def launcher_text(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> str:
-    """The prototype of the launcher to export, and the head of a Triton launcher where the run
-    takes Triton, and that of a torch extension; of a task with a [binding] the function that it is made from."""
+    """The prototype of the launcher to export; the head of a Triton launcher and that of a torch
+    extension's function, where the run takes these; of a task with a [binding] the function that
+    it is made from."""
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
     if "triton" in languages:
         text += f"\nIn a Triton file:\n{fenced(launcher_head(task), 'python')}"
