@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Kernel
-from astra_chat.tools.language import is_extension
 from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Timed
@@ -60,8 +59,6 @@ def unreadable_marks(source: str) -> str | None:
     """Why the marks of a source cannot be used, as text; None if they can, or there are none."""
     if MARK not in source:
         return None
-    if is_extension(source):
-        return "a torch extension's constants are not tuned: leave out the `tune:` marks"
     try:
         read_space(source)
     except BadInput as error:

@@ -5,7 +5,7 @@ judge_steps      the steps of one evaluation, in their order, up to its outcome
 types            case, device, outcome: the values that everything exchanges
 field_notes      texts below the fields of a class, for JSON schemas
 dtypes           dtypes of tensors: names, sizes, codes
-language         languages of candidates: CUDA, Triton
+language         languages of candidates: CUDA, Triton, torch extensions
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
 cpp_heads        heads of C++ functions in several lines

@@ -33,10 +33,12 @@ from astra_chat.tools.timing.module_times import (
 )
 from astra_chat.tools.types import (
     AnyTime,
+    BuildFailed,
     Case,
     Device,
     Outcome,
     Profile,
+    Refused,
     StepName,
     Timed,
     TimedOut,
@@ -156,8 +158,16 @@ class Judge:
         return source != self.baseline and is_extension(source)
 
     def _built_extension(self, work: Evaluating) -> BuildReport:
-        built = EvaluatedExtension(work).build()
-        result = Built(resources=built.resources) if isinstance(built, ExtensionBuild) else built
+        """On the virtual GPU, where it will be unsupported, it is not compiled."""
+        extension = EvaluatedExtension(work)
+        result: Built | Refused | BuildFailed | TimedOut
+        if self.device.kind == "virtual":
+            result = extension.guard() or Built(resources=())
+        else:
+            built = extension.build()
+            result = (
+                Built(resources=built.resources) if isinstance(built, ExtensionBuild) else built
+            )
         steps = work.steps.done()
         return BuildReport(candidate=candidate_id(work.source), result=result, steps=steps)
 

@@ -64,10 +64,8 @@ class EvaluatedExtension:
     def build(self) -> ExtensionBuild | Refused | BuildFailed | TimedOut:
         """Guard, build and audit: executes nothing of the candidate."""
         steps, source, device = self._work.steps, self._work.source, self._bench.device
-        with steps.step("guard"):
-            findings = extension_findings(source, self._task)
-        if findings:
-            return Refused(gate="guard", findings=findings)
+        if refused := self.guard():
+            return refused
         self._bench.tell("build", 0, 1, "nvcc, with PyTorch's headers")
         with steps.step("build"):
             built = build_extension(self._task, source, device.arch, self._bench.stop)
@@ -77,6 +75,11 @@ class EvaluatedExtension:
         with steps.step("audit"):
             findings = library_findings(built, source)
         return Refused(gate="audit", findings=findings) if findings else built
+
+    def guard(self) -> Refused | None:
+        with self._work.steps.step("guard"):
+            findings = extension_findings(self._work.source, self._task)
+        return Refused(gate="guard", findings=findings) if findings else None
 
     def outcome(
         self,
@@ -88,7 +91,8 @@ class EvaluatedExtension:
     ) -> Outcome:
         """From the source to the verdict; without cases to time, to a correct candidate."""
         if self._bench.device.kind == "virtual":
-            return Unsupported(what=ON_VIRTUAL, kernel="", opcode="", line=0)
+            none = Unsupported(what=ON_VIRTUAL, kernel="", opcode="", line=0)
+            return self.guard() or none
         built = self.build()
         if not isinstance(built, ExtensionBuild):
             return built
@@ -114,7 +118,7 @@ class EvaluatedExtension:
     ) -> Iterator[tuple[Questioned, set[str]]]:
         """Both processes' answers, and the keys of the drawn cases."""
         bench, seed = self._bench, self._work.steps.seed
-        drawn = draw(self._task, "cuda", seed.of("hidden cases").random())[:MOST_HIDDEN]
+        drawn = draw(self._task, "virtual", seed.of("hidden cases").random())[:MOST_HIDDEN]
         cases = unique([*extra, *bench.checker.own, *drawn])
         oracle_cases = bench.oracle_cases("check", [*cases, *timed])
         index = bench.device.index
@@ -151,6 +155,7 @@ class EvaluatedExtension:
         return Correct(cases=asked.cases - left_out, worst=worst, hidden=drawn, left_out=left_out)
 
     def _baseline_right(self, oracle_case: OracleCase) -> bool:
+        self._bench.prefetch.background.wait()
         run = self._bench.runner.run(self._bench.builder.baseline_build(), [oracle_case], "check")
         found = next(iter(run))
         if not isinstance(found, CaseRun):
@@ -195,6 +200,7 @@ class EvaluatedExtension:
         """Times of the task's baseline by turns with eager, which the extension was timed with,
         too."""
         bench = self._bench
+        bench.prefetch.background.wait()
         runner = bench.runner.seeded(self._work.steps.seed.of("time"))
         found = time_beside_eager(runner, bench.oracle, bench.builder.baseline_build(), weighted)
         if not isinstance(found, list):

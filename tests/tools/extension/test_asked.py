@@ -1,4 +1,4 @@
-"""Extensions in two walled processes, on the CPU: results are compared, probes find what is kept."""
+"""Extensions in two walled processes, on the CPU: results are compared, kept ones are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch extensions as sources: which are recognized, and what the guard refuses by name and line."""
+"""Torch extensions as sources: which are recognized, and what the guard refuses, with the line."""
 
 from __future__ import annotations
 
