@@ -66,13 +66,45 @@ inline cudaDeviceProp* getCurrentDeviceProperties() {
 }
 #define AT_CUDA_CHECK(EXPR) C10_CUDA_CHECK(EXPR)
 """
+_GUARD = """#pragma once
+#include <c10/cuda/CUDAFunctions.h>
+#include <optional>
+namespace c10::cuda {
+class CUDAGuard {
+ public:
+  explicit CUDAGuard(DeviceIndex index) : before_(ExchangeDevice(index)) {}
+  explicit CUDAGuard(Device device) : CUDAGuard(device.index()) {}
+  CUDAGuard(const CUDAGuard&) = delete;
+  CUDAGuard& operator=(const CUDAGuard&) = delete;
+  ~CUDAGuard() { MaybeSetDevice(before_); }
+
+ private:
+  DeviceIndex before_;
+};
+class OptionalCUDAGuard {
+ public:
+  explicit OptionalCUDAGuard(std::optional<Device> device) {
+    if (device) guard_.emplace(*device);
+  }
+
+ private:
+  std::optional<CUDAGuard> guard_;
+};
+}
+namespace at::cuda {
+using c10::cuda::CUDAGuard;
+using c10::cuda::OptionalCUDAGuard;
+}
+"""
 STUBS = {
     "astra_torch.h": _TORCH,
     **dict.fromkeys((f"torch/{name}.h" for name in ("extension", "types", "all", "torch")), _STUB),
     "ATen/cuda/CUDAContext.h": _CONTEXT,
     "ATen/cuda/Exceptions.h": _CONTEXT,
+    "c10/cuda/CUDAGuard.h": _GUARD,
 }
-"""Headers that stand before PyTorch's own."""
+"""Headers that stand before PyTorch's own. Its guard brings streams of its own, events and the
+allocator into every library that uses it."""
 _BUILT_MACROS = "c10/cuda/impl/cuda_cmake_macros.h"
 REGISTRATION = f"""
 #include <torch/library.h>

@@ -74,6 +74,10 @@ class ExtensionQuestions(Questions):
             Path(arg["path"]).write_bytes(one.contiguous().flatten().view(torch.uint8).numpy())
         return ""
 
+    def _own_libraries(self, answer: Answer) -> list[str]:
+        """The extension: our own file loaded it."""
+        return ["the extension"]
+
     def _turns(self) -> None:
         for case in self._asked["timed"]:
             self.found["turns"].append(self._timed(case))

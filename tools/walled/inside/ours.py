@@ -297,7 +297,7 @@ class Questions:
         if self._handed and parameters and not _holds(answer["weights"], parameters):
             self._add("changes_weights")
         seen, on_gpu = self._fresh["kernels"], self._device.startswith("cuda")
-        own = own_kernels(seen) if on_gpu else answer["libraries"]
+        own = own_kernels(seen) if on_gpu else self._own_libraries(answer)
         whole, ran = families(self._rights[1].operators), families(self._fresh["ops"])
         self.found["kernels"] = own
         if on_gpu and not seen:
@@ -310,6 +310,11 @@ class Questions:
                 f"{', '.join(sorted(whole))} beside {own[0][:60]}",
             )
         return None
+
+    def _own_libraries(self, answer: Answer) -> list[str]:
+        """What it has of its own where there are no kernels: libraries that it built."""
+        found: list[str] = answer["libraries"]
+        return found
 
 
 def _holds(weights: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> bool:
