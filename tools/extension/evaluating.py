@@ -98,14 +98,13 @@ class EvaluatedExtension:
             return built
         self._bench.oracle.require_sound(self._bench.stop)
         timed = [one for one, _ in weighted]
-        step = "time" if timed else "check"
         how = {"compilations": compilations if timed else 0, "mode": mode}
         with self._asked(built, timed, extra, how) as (asked, hidden):
             correct = asked.fault(self._task) or self._compared(asked, hidden)
             if not isinstance(correct, Correct) or not timed:
                 return correct
             self._work.steps.note(_noted(asked.found))
-            with self._work.steps.step(step):
+            with self._work.steps.step("time"):
                 return self._timed(asked, correct, weighted, compilations)
 
     @contextmanager
