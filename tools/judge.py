@@ -183,7 +183,8 @@ class Judge:
         The best of many measurements has a selection bias: a winner is evaluated once more with
         `fresh_seeds` for the timed cases, after the sanitizers.
         """
-        if self.device.kind == "cuda" and source != self.baseline:
+        planned = source != self.baseline and not self._is_extension(source)
+        if self.device.kind == "cuda" and planned:
             self.prepare()  # beside nvcc; a virtual GPU would take its cores
         found = self._evaluated(source, extra_cases, fresh_seeds)
         if self.device.kind == "cuda" and source != self.baseline:

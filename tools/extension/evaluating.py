@@ -212,8 +212,8 @@ class EvaluatedExtension:
 def _noted(found: Mapping[str, Any]) -> str:
     """What is no fault, but for a reader to know."""
     known = dict(found["findings"])
-    library = f"library operators do all of the module's work, too: {known[NOTED]}"
-    return "; ".join([TRUST, *([library] if NOTED in known else [])])
+    said = [f"{NOTED[name]}: {text}" for name, text in known.items() if name in NOTED]
+    return "; ".join([TRUST, *said])
 
 
 def _shares(rows: Sequence[ModuleTime], case: Case) -> str:

@@ -71,7 +71,9 @@ class ExtensionQuestions(Questions):
         if found != wanted:
             return f"forward returns {_forms(found)}, the contract has {_forms(wanted)}"
         for one, arg in zip(given, case["writes"], strict=True):
-            Path(arg["path"]).write_bytes(one.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            Path(arg["path"]).write_bytes(
+                one.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+            )
         return ""
 
     def _own_libraries(self, answer: Answer) -> list[str]:
