@@ -178,7 +178,7 @@ def _built(
     nm = which("nm")
     if nm is None:
         raise MissingDependency("no nm: install binutils, for example: apt-get install binutils")
-    sandbox = compiler_sandbox(scratch, [torch_folder(), *_nvidia()])
+    sandbox = compiler_sandbox(scratch, [torch_folder()])
     words = (
         f"ulimit -S -t {TIMEOUT_S:.0f}; {shlex.join(command)} >{LOG} 2>&1 &&"
         f" {nm} -DCu {LIBRARY} >{SYMBOLS}"
@@ -232,7 +232,6 @@ def _command(task: Task, arch: str | None) -> list[str]:
         f"-ccbin={toolkit.cxx}",
         *places,
         f"-I{toolkit.include_dir}",
-        *(word for folder in _nvidia() for word in ("-isystem", str(folder / "include"))),
         "kernel.cu",
         # The runtime that PyTorch has loaded, by way of libc10_cuda.
         "-cudart=none",
@@ -256,14 +255,6 @@ def _standard() -> str:
     text = (torch_folder() / "utils" / "cpp_extension.py").read_text()
     found = re.search(r"'-std=(c\+\+\d\d)'", text)
     return found[1] if found else "c++17"
-
-
-@cache
-def _nvidia() -> tuple[Path, ...]:
-    """Folders with the headers of NVIDIA's libraries that PyTorch's wheel came with."""
-    spec = find_spec("nvidia")
-    roots = [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
-    return tuple(sorted(p.parent for root in roots for p in root.glob("*/include")))
 
 
 def library_findings(built: ExtensionBuild, source: str) -> tuple[Finding, ...]:

@@ -126,7 +126,8 @@ def questioned(
             timeout_s=TIMEOUT_S,
             more=asked,
             ours=PROGRAM,
-            read=(library.parent, torch_folder(), *(one.inputs for one in (*cases, *timed))),
+            read=(library.parent, torch_folder()),
+            ours_read=tuple(one.inputs for one in (*cases, *timed)),
             write=(folder,),
         )
         found = judge(problem_text(task), candidate_text(task, library), judging, stop)

@@ -46,6 +46,8 @@ class Judging:
     """The program of our process."""
     read: tuple[Path, ...] = ()
     """Files and folders that both processes read."""
+    ours_read: tuple[Path, ...] = ()
+    """Those that our process reads besides."""
     write: tuple[Path, ...] = ()
     """Folders that our process writes to."""
 
@@ -118,7 +120,7 @@ def _run(program: str, words: list[str], folders: dict[str, Path], how: Judging,
     """The last line that the process printed, or why it was ended."""
     ours = program == how.ours
     sandbox = SandboxPolicy(
-        read=(folders["files"], *how.read),
+        read=(folders["files"], *how.read, *(how.ours_read if ours else ())),
         write=(
             folders["ours" if ours else "theirs"],
             folders["exchange"],
