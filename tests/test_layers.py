@@ -32,6 +32,7 @@ CHILD_PROCESSES = (
     "lab/baselines/torch_child.py",
     "lab/engine_tests/inside/",
     "lab/ranks/inside/",
+    "tools/extension/inside/",
     "tools/walled/inside/",
     "lab/ranks/allreduce_add_rmsnorm/reference.py",
 )

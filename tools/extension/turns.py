@@ -37,7 +37,7 @@ class TimedTurns:
 
     @property
     def candidate_us(self) -> float:
-        """Of a replay of the extension; of a call of it where there are no graphs."""
+        """The time of a replay of the extension; of a call of it where there are no graphs."""
         return median(self.us.get(f"candidate{GRAPH}") or self.us["candidate"])
 
     def implausible(self, floor: float) -> str:
