@@ -46,6 +46,8 @@ class LoadedCandidate:
 
     def __init__(self, path: Path, device: str) -> None:
         self._before = {(o, n): v for o in WATCHED for n, v in vars(o).items() if callable(v)}
+        # Opened now: when memory is short, the kernel may forget that this process may open it.
+        self._maps = Path("/proc/self/maps").open()
         self._file, self._device = loaded(path, "candidate"), device
         self._slots: dict[int, list[Any]] = {}
         self._last: list[torch.Tensor] = []
@@ -210,7 +212,8 @@ class LoadedCandidate:
             for (owner, name), value in self._before.items()
             if vars(owner).get(name) is not value and not _is_torchs(vars(owner).get(name))
         ]
-        maps = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+        self._maps.seek(0)
+        maps = {line.split()[-1] for line in self._maps.read().splitlines()}
         own = sorted(p for p in maps if p.startswith(os.environ["TMPDIR"]) and ".so" in p)
         state = self._model.state_dict() if hasattr(self._model, "state_dict") else {}
         weights = [value.cpu() for value in state.values()]
