@@ -36,6 +36,7 @@ TIMEOUT_S = 420.0
 """Processor time of each process of a build: torch's headers alone take 20 s and more."""
 WAITING = 2
 NAMESPACE = "astra_candidate"
+OBJECT = "kernel.o"
 LIBRARY, SYMBOLS, LOG = "kernel.so", "symbols.txt", "nvcc.log"
 OPERATOR = re.compile(r"at::_ops::(\w+)::(call|redispatch)\(")
 _STUB = "#pragma once\n#include <astra_torch.h>\n"
@@ -146,10 +147,16 @@ def build_extension(
         MissingDependency: without PyTorch, nvcc, a host compiler or nm.
         Cancelled: after `stop` is set.
     """
-    command, root = _command(task, arch), torch_folder()
+    command, root = _commands(task, arch), torch_folder()
     version = (root / "version.py").read_text()
     text = f"{source}\n{REGISTRATION}"
-    key = [version, *command, *(word for item in STUBS.items() for word in item), text]
+    key = [
+        version,
+        *command.compile,
+        *command.link,
+        *(word for item in STUBS.items() for word in item),
+        text,
+    ]
     folder = cache_folder("extensions")
     final = folder / sha256_of("\0".join(key))[:32]
     if in_cache(final):
@@ -173,15 +180,16 @@ def _read(folder: Path, *, cached: bool) -> ExtensionBuild:
 
 
 def _built(
-    scratch: Path, command: list[str], source: str, stop: Stop
+    scratch: Path, command: _Commands, source: str, stop: Stop
 ) -> BuildFailed | TimedOut | None:
     nm = which("nm")
     if nm is None:
         raise MissingDependency("no nm: install binutils, for example: apt-get install binutils")
     sandbox = compiler_sandbox(scratch, [torch_folder()])
+    # What the file itself asks of others: a library holds C++'s own, too, where that is static.
     words = (
-        f"ulimit -S -t {TIMEOUT_S:.0f}; {shlex.join(command)} >{LOG} 2>&1 &&"
-        f" {nm} -DCu {LIBRARY} >{SYMBOLS}"
+        f"ulimit -S -t {TIMEOUT_S:.0f}; {shlex.join(command.compile)} >{LOG} 2>&1 &&"
+        f" {shlex.join(command.link)} >>{LOG} 2>&1 && {nm} -Cu {OBJECT} >{SYMBOLS}"
     )
     late = TimedOut(step="build", limit_s=TIMEOUT_S)
     try:
@@ -206,41 +214,50 @@ def _numbered(log: str) -> str:
     return re.sub(r"^kernel\.cu:(\d+)(?::\d+)?: ", r"kernel.cu(\1): ", log, flags=re.MULTILINE)
 
 
-def _command(task: Task, arch: str | None) -> list[str]:
-    """The compiler and all its flags."""
+@dataclass(frozen=True)
+class _Commands:
+    """The compiler and all its flags, for the object and for the library."""
+
+    compile: list[str]
+    link: list[str]
+
+
+def _commands(task: Task, arch: str | None) -> _Commands:
     toolkit, root = find_toolkit(), torch_folder()
     libraries = ("c10", "torch_cpu", "torch", "c10_cuda", "torch_cuda")
     links = [f"-l{name}" for name in libraries if (root / "lib" / f"lib{name}.so").is_file()]
-    places = ["-I.", f"-I{root / 'include'}"]
+    places, ends = ["-I.", f"-I{root / 'include'}"], [f"-L{root / 'lib'}", *links, "-o", LIBRARY]
     if arch is None:
-        host = ["-O2", "-shared", "-fPIC", "-w", f"-std={_standard()}", "-x", "c++"]
-        command = [str(toolkit.cxx), *host, *places, "kernel.cu"]
-        return [*command, "-Wl,--no-as-needed", f"-L{root / 'lib'}", *links, "-o", LIBRARY]
+        host = ["-O2", "-fPIC", "-w", f"-std={_standard()}", "-x", "c++"]
+        return _Commands(
+            [str(toolkit.cxx), *host, *places, "-c", "kernel.cu", "-o", OBJECT],
+            [str(toolkit.cxx), "-shared", OBJECT, "-Wl,--no-as-needed", *ends],
+        )
     number = arch.removeprefix("sm_")
     flags = [flag for flag in task.flags if not flag.startswith(("-std", "--std"))]
-    return [
+    host_compiler = f"-ccbin={toolkit.cxx}"
+    code = f"-gencode=arch=compute_{number},code={arch}"
+    compiles = [
         str(toolkit.nvcc),
         *flags,
         f"-std={_standard()}",
-        f"-gencode=arch=compute_{number},code={arch}",
+        code,
         "-w",
         "-lineinfo",
         "-Xptxas=-v",
-        "-shared",
         "-Xcompiler=-fPIC",
         "--expt-relaxed-constexpr",
-        f"-ccbin={toolkit.cxx}",
+        host_compiler,
         *places,
         f"-I{toolkit.include_dir}",
+        "-c",
         "kernel.cu",
-        # The runtime that PyTorch has loaded, by way of libc10_cuda.
-        "-cudart=none",
-        "-Xlinker=--no-as-needed",
-        f"-L{root / 'lib'}",
-        *links,
         "-o",
-        LIBRARY,
+        OBJECT,
     ]
+    # The runtime is the one that PyTorch has loaded, by way of libc10_cuda.
+    shared = ["-shared", code, host_compiler, "-cudart=none", "-Xlinker=--no-as-needed"]
+    return _Commands(compiles, [str(toolkit.nvcc), *shared, OBJECT, *ends])
 
 
 def _missing() -> dict[str, str]:
@@ -258,7 +275,7 @@ def _standard() -> str:
 
 
 def library_findings(built: ExtensionBuild, source: str) -> tuple[Finding, ...]:
-    """What the library asks of others that is not allowed, at the line that names it."""
+    """What the file asks of others that is not allowed, at the line that names it."""
     text = (built.folder / SYMBOLS).read_text(errors="replace")
     found = dict[str, str]()
     for line in text.splitlines():

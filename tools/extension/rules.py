@@ -95,7 +95,7 @@ RUNTIME = re.compile(
     r"(Push|Pop)CallConfiguration|InitModule|GetKernel|LaunchKernel\w*)|cudaLaunchKernel\w*"
     r"|cuda(GetDeviceCount|GetKernel)|__(cxa|gxx)_\w+|_Unwind_\w+|__libc_single_threaded"
     r"|__tls_get_addr|_ITM_\w+|__gmon_start__|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__dso_handle"
-    r"|free|malloc|exit"
+    r"|free|malloc|exit|atexit"
 )
 """Names that compilers and C++'s library put into any library; memory of C's is the host's."""
 
