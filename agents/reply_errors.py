@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from astra_chat.agents.turns import AnyReply, Plan, Source, TestSuite
+from astra_chat.tools.extension.guard import forward_head
+from astra_chat.tools.language import REGISTERED as _REGISTERS
 from astra_chat.tools.language import Language, language_of, named
 from astra_chat.tools.task.folder import Task
 
@@ -91,12 +93,16 @@ def unusable_language(source: str, task: Task, languages: Sequence[Language]) ->
     """Why a source cannot be a kernel in one of these languages; None if it can. What a Triton file
     may hold is the guard's question: here it has to be Python, with a launcher."""
     written, wanted = language_of(source), named(languages)
+    if "torch" in languages and written == "cuda" and (found := _REGISTERS.search(source)):
+        return f"a torch extension does not register its function: leave out {found[1]}"
+    if written == "cuda" and "torch" in languages and "torch/extension.h" in source:
+        return f"the source includes torch/extension.h, but does not define {forward_head(task)}"
     if written not in languages:
         how = ", with `import triton`" if written == "cuda" else ""
         return f"the source is not in {wanted}: this run takes only kernels in {wanted}{how}"
     if written == "cuda" and "triton" in languages and _PYTHON.search(source):
         return "the source is Python without `import triton` at the beginning of a line"
-    if written == "cuda":
+    if written in ("cuda", "torch"):
         return None
     try:
         tree = ast.parse(source)

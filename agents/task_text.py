@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from astra_chat.tools.extension.guard import forward_head
 from astra_chat.tools.language import CUDA_ONLY, Language
 from astra_chat.tools.new.callable import other_functions
 from astra_chat.tools.task.contract_text import (
@@ -50,11 +51,14 @@ def task_text(task: Task, device: str) -> str:
 
 
 def launcher_text(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> str:
-    """The prototype of the launcher to export, and the head of a Triton launcher where the run
-    takes Triton; of a task with a [binding] the function that it is made from."""
+    """The prototype of the launcher to export; the head of a Triton launcher and that of a torch
+    extension's function, where the run takes these; of a task with a [binding] the function that
+    it is made from."""
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
     if "triton" in languages:
         text += f"\nIn a Triton file:\n{fenced(launcher_head(task), 'python')}"
+    if "torch" in languages:
+        text += f"\nIn a torch extension:\n{fenced(forward_head(task))}"
     if task.binding is None:
         return text
     kept = (

@@ -224,7 +224,8 @@ class RunArguments(TypedDict, total=False):
         Option(
             "cuda",
             "Languages that the coder may write kernels in: {default} (default), cuda,triton or"
-            " triton.",
+            " triton; for tasks made from a PyTorch module also torch, for torch extensions:"
+            " cuda,torch.",
             setting=True,
         ),
     ]

@@ -32,7 +32,8 @@ CHILD_PROCESSES = (
     "lab/baselines/torch_child.py",
     "lab/engine_tests/inside/",
     "lab/ranks/inside/",
-    "lab/rejudge/inside/",
+    "tools/extension/inside/",
+    "tools/walled/inside/",
     "lab/ranks/allreduce_add_rmsnorm/reference.py",
 )
 """Programs of processes of their own: the only files that may load torch."""

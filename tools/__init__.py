@@ -5,7 +5,7 @@ judge_steps      the steps of one evaluation, in their order, up to its outcome
 types            case, device, outcome: the values that everything exchanges
 field_notes      texts below the fields of a class, for JSON schemas
 dtypes           dtypes of tensors: names, sizes, codes
-language         languages of candidates: CUDA, Triton
+language         languages of candidates: CUDA, Triton, torch extensions
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
 cpp_heads        heads of C++ functions in several lines
@@ -29,6 +29,8 @@ mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
 capture/         `astra-chat capture`: calls of a user's program, and cases of them
+walled/          candidates in a process of PyTorch, judged from another one
+extension/       candidates that are torch extensions of several kernels
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
 virtual_gpu/     runs PTX without a GPU: the package astra_vgpu, and what the judge uses of it
 recordings/      recorded runs and measurements in one compressed archive

@@ -54,7 +54,9 @@ def describe_build(report: BuildReport) -> str:
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:
-    return describe(evaluation.outcome)
+    """The outcome, and the level of trust where it is no launch plan's."""
+    said = describe(evaluation.outcome)
+    return f"{said}\ntrust: {evaluation.trust}" if evaluation.trust else said
 
 
 def describe(outcome: Outcome) -> str:

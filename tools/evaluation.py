@@ -190,3 +190,5 @@ class Evaluation(Value):
     evidence: Evidence | None = None
     """What another judge needs to check this evaluation; None if nothing was launched, and in old
     transcripts."""
+    trust: str = Field(default="", exclude_if=lambda text: not text)
+    """How far the result can be relied on, of a candidate that is no launch plan; "" for plans."""

@@ -134,6 +134,8 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         "errors that look like rounding: those within the tolerance and at most"
         f" {task.oracle_ratio:g} times the baseline's own",
     ]
+    if evaluation.trust:
+        sentences.append(f"what its own process may have made up: {evaluation.trust}")
     record = evaluation.check
     if record:
         tried = record.cases

@@ -10,8 +10,11 @@ from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
 from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.entropy import NO_SEED, Entropy, Seed
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.extension.build import ExtensionBuild
+from astra_chat.tools.extension.evaluating import NO_PROFILE, EvaluatedExtension
+from astra_chat.tools.extension.questions import TRUST as EXTENSION_TRUST
 from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
-from astra_chat.tools.language import is_triton
+from astra_chat.tools.language import is_extension, language_of
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
@@ -30,12 +33,16 @@ from astra_chat.tools.timing.module_times import (
 )
 from astra_chat.tools.types import (
     AnyTime,
+    BuildFailed,
     Case,
     Device,
     Outcome,
     Profile,
+    Refused,
     StepName,
+    Timed,
     TimedOut,
+    Unsupported,
     candidate_id,
 )
 from astra_chat.tools.virtual_gpu.adapter import Engine
@@ -141,9 +148,32 @@ class Judge:
         `also`: sources that will be asked for next; they are built at the same time.
         """
         work = self._work(source)
+        if self._is_extension(source):
+            return self._built_extension(work)
         built = work.build(also)
         result = Built(resources=built.resources) if isinstance(built, Build) else built
         return BuildReport(candidate=candidate_id(source), result=result, steps=work.steps.done())
+
+    def _is_extension(self, source: str) -> bool:
+        return source != self.baseline and is_extension(source)
+
+    def _built_extension(self, work: Evaluating) -> BuildReport:
+        """On the virtual GPU, where it will be unsupported, it is not compiled."""
+        extension = EvaluatedExtension(work)
+        result: Built | Refused | BuildFailed | TimedOut
+        if self.device.kind == "virtual":
+            result = extension.guard() or Built(resources=())
+        else:
+            built = extension.build()
+            result = (
+                Built(resources=built.resources) if isinstance(built, ExtensionBuild) else built
+            )
+        steps = work.steps.done()
+        return BuildReport(candidate=candidate_id(work.source), result=result, steps=steps)
+
+    def _extension(self, source: str, weighted: Weighted, extra: Sequence[Case]) -> Evaluation:
+        work = self._begun(source)
+        return _trusted(work.result(EvaluatedExtension(work).outcome(weighted, extra)))
 
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
@@ -153,7 +183,8 @@ class Judge:
         The best of many measurements has a selection bias: a winner is evaluated once more with
         `fresh_seeds` for the timed cases, after the sanitizers.
         """
-        if self.device.kind == "cuda" and source != self.baseline:
+        planned = source != self.baseline and not self._is_extension(source)
+        if self.device.kind == "cuda" and planned:
             self.prepare()  # beside nvcc; a virtual GPU would take its cores
         found = self._evaluated(source, extra_cases, fresh_seeds)
         if self.device.kind == "cuda" and source != self.baseline:
@@ -165,6 +196,8 @@ class Judge:
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
+        if self._is_extension(source):
+            return self._extension(source, self.weighted, extra_cases)
         work = self._begun(source)
         weighted = reseeded(self.weighted, work.steps.seed) if fresh_seeds else self.weighted
         return work.result(work.all_steps(weighted, extra_cases, confirming=fresh_seeds))
@@ -178,6 +211,8 @@ class Judge:
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
+        if self._is_extension(source):
+            return self._extension(source, (), extra_cases)
         work = self._begun(source)
         built = work.build(timed=())
         if not isinstance(built, Build):
@@ -189,7 +224,11 @@ class Judge:
         self._bench.checker.require_judged(cases)
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
-        """Guard, build and time only, on these cases, whose results are compared; no verdict."""
+        """Guard, build and time only, on these cases, whose results are compared; no verdict. An
+        extension is checked as well."""
+        if self._is_extension(source):
+            found = self._extension(source, weighted, ()).outcome
+            return list(found.cases) if isinstance(found, Timed) else found
         work = self._work(source, self.entropy.timing(candidate_id(source)))
         built = work.build()
         if not isinstance(built, Build):
@@ -215,34 +254,51 @@ class Judge:
         found: list[ModuleTime] | Outcome = not_run([case for case, _ in weighted], NO_GPU)
         if self.device.kind == "cuda":
             work = self._work(source, self.entropy.timing(candidate_id(source)))
-            built = work.build()
-            if not isinstance(built, Build):
-                return built
-            found = work.time_beside_module(built, weighted, compilations, mode)
+            if self._is_extension(source):
+                found = self._extension_rows(work, weighted, compilations, mode)
+            else:
+                built = work.build()
+                if not isinstance(built, Build):
+                    return built
+                found = work.time_beside_module(built, weighted, compilations, mode)
         if not isinstance(found, list):
             return found
         return BesideModule(
             task=self.task.name,
             candidate=candidate_id(source),
             device=self.device.name,
-            trust=PLAN_TRUST,
+            trust=EXTENSION_TRUST if self._is_extension(source) else PLAN_TRUST,
             tensor_float32=self.task.tensor_float32,
             mode=mode,
             compilations=compilations,
             times=tuple(found),
         )
 
+    @staticmethod
+    def _extension_rows(
+        work: Evaluating, weighted: Weighted, compilations: int, mode: str
+    ) -> list[ModuleTime] | Outcome:
+        """An extension beside the module, once its check has passed."""
+        extension = EvaluatedExtension(work)
+        found = extension.outcome(weighted, compilations=compilations, mode=mode)
+        work.result(found)
+        return extension.rows if isinstance(found, Timed) else found
+
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         """Which of so many seeded bugs of the baseline the task's own cases kill, and these. `also`
-        is a correct candidate's source, whose bugs count beside them; one in Triton has none."""
+        is a correct candidate's source, whose bugs count beside them; one in another language than
+        CUDA has none."""
         self._counts.clear()
-        also = "" if is_triton(also) else also
+        also = also if language_of(also) == "cuda" else ""
         return self._seeded.score(cases, mutants, self.baseline, also)
 
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
         """Guard, build and profile only, on `case` or on that of greatest weight; an Evaluation
         where the kernel did not get that far."""
         work = self._begun(source)
+        if self._is_extension(source):
+            none = Unsupported(what=NO_PROFILE, kernel="", opcode="", line=0)
+            return _trusted(work.result(none))
         built = work.build()
         if not isinstance(built, Build):
             return work.result(built)
@@ -292,6 +348,11 @@ def unhurried(
         second,
         f"judged again, because '{late.step}' exceeded {late.limit_s:.0f} s the first time",
     )
+
+
+def _trusted(found: Evaluation) -> Evaluation:
+    """An extension's evaluation, with its level of trust."""
+    return found.model_copy(update={"trust": EXTENSION_TRUST})
 
 
 def _noted(found: Evaluation, words: str) -> Evaluation:

@@ -22,7 +22,7 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
 from astra_chat.tools.judge_version import judge_sha256
-from astra_chat.tools.language import is_triton
+from astra_chat.tools.language import is_triton, language_of
 from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.beside_baseline import audit, guard
@@ -96,7 +96,7 @@ class Builder:
             text = self._cuda(source)
             if not isinstance(text, str):
                 return text
-            ahead = [one for one in also if not is_triton(one) and not self._findings(one)]
+            ahead = [one for one in also if language_of(one) == "cuda" and not self._findings(one)]
             if ready.running:
                 self._build([text, *ahead])
                 ready.wait()

@@ -1,4 +1,5 @@
-"""Languages that a candidate may be written in: CUDA, and Triton as a Python file.
+"""Languages that a candidate may be written in: CUDA, Triton as a Python file, and torch: a torch
+extension in C++ and CUDA, of module tasks.
 
 A candidate is its source alone, so its language is read from that.
 """
@@ -11,12 +12,24 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, PlainSerializer
 
-Language = Literal["cuda", "triton"]
+from astra_vgpu.ground.errors import BadInput
+
+Language = Literal["cuda", "triton", "torch"]
 CUDA_ONLY: tuple[Language, ...] = ("cuda",)
-NAMES: dict[Language, str] = {"cuda": "CUDA", "triton": "Triton"}
-SUFFIXES: dict[Language, str] = {"cuda": ".cu", "triton": ".py"}
-COMMENTS: dict[Language, str] = {"cuda": "//", "triton": "#"}
+NAMES: dict[Language, str] = {"cuda": "CUDA", "triton": "Triton", "torch": "a torch extension"}
+SUFFIXES: dict[Language, str] = {"cuda": ".cu", "triton": ".py", "torch": ".cu"}
+COMMENTS: dict[Language, str] = {"cuda": "//", "triton": "#", "torch": "//"}
 _IMPORT = re.compile(r"^(import|from)\s+triton\b", re.MULTILINE)
+FORWARD = "forward"
+"""The function that a torch extension defines."""
+_TENSOR = r"(?:torch|at)::Tensor"
+_FORWARD = re.compile(
+    rf"^[ \t]*(?:static[ \t]+|inline[ \t]+)?(?:{_TENSOR}|std::(?:tuple|vector|array)<[^;{{}}()]*>)"
+    rf"\s+{FORWARD}\s*\(",
+    re.MULTILINE,
+)
+REGISTERED = re.compile(r"\b(PYBIND11_MODULE|TORCH_LIBRARY\w*)\b")
+"""Registering functions is the user's own binding's: a torch extension as a candidate has none."""
 
 
 def is_triton(source: str) -> bool:
@@ -24,14 +37,32 @@ def is_triton(source: str) -> bool:
     return bool(_IMPORT.search(source))
 
 
+def is_extension(source: str) -> bool:
+    """Whether a candidate is a torch extension: it defines `torch::Tensor forward(...)`, and
+    registers nothing itself, as the files of tasks with a [binding] do."""
+    return bool(_FORWARD.search(source)) and not REGISTERED.search(source)
+
+
 def language_of(source: str) -> Language:
     """Returns the language of a candidate."""
-    return "triton" if is_triton(source) else "cuda"
+    if is_triton(source):
+        return "triton"
+    return "torch" if is_extension(source) else "cuda"
+
+
+def require_launcher(source: str) -> None:
+    """Raise BadInput for a torch extension, where only a kernel with a launcher can be used."""
+    if is_extension(source):
+        raise BadInput(
+            "this candidate is a torch extension, which has no launcher: only its source can be"
+            " used, as a file of torch.utils.cpp_extension"
+        )
 
 
 def written_in(source: str) -> str:
     """Returns " in Triton", as is said of a candidate by its name; "" for CUDA, the usual one."""
-    return " in Triton" if is_triton(source) else ""
+    how: dict[Language, str] = {"triton": " in Triton", "torch": " as a torch extension"}
+    return how.get(language_of(source), "")
 
 
 def suffix_of(source: str) -> str:
@@ -51,7 +82,9 @@ def _read(value: object) -> object:
     known: tuple[str, ...] = get_args(Language)
     given = [word.strip() for word in value.split(",")]
     if unknown := [word for word in given if word not in known]:
-        raise ValueError(f"'{unknown[0]}' is not a language: use cuda, triton or cuda,triton")
+        raise ValueError(
+            f"'{unknown[0]}' is not a language: use cuda, triton, torch or, for example, cuda,torch"
+        )
     return tuple(word for word in known if word in given)
 
 

@@ -22,7 +22,7 @@ KernelOrBaseline = Annotated[
     Path | None,
     typer.Argument(
         metavar="[KERNEL]",
-        help="The kernel, or - for stdin. Default: the task's baseline.cu.",
+        help="The kernel or torch extension, or - for stdin. Default: the task's baseline.cu.",
         callback=present,
     ),
 ]
@@ -61,19 +61,23 @@ def beside_torch(
     KERNEL is checked first. Then KERNEL and the baselines are timed alternately, on the same
     buffers in one process; a baseline that cannot be timed is listed with the reason. This needs
     a GPU.
+
+    A KERNEL that defines `torch::Tensor forward(...)` is a torch extension: it may call some
+    operators of PyTorch and runs in an untrusted process of its own, by turns with the baselines.
     """
     from astra_chat.cli.judge import show_evaluation
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.descriptions import describe
+    from astra_chat.tools.language import is_extension
     from astra_chat.tools.timing.module_times import BesideModule
     from astra_chat.tools.types import Correct
 
     judging["cases"] = judging["cases"] or "bench"
     with work_progress(as_json) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         source = text_of(kernel) if kernel else judge.baseline
-        if source != judge.baseline and judge.device.kind == "cuda":
+        if source != judge.baseline and judge.device.kind == "cuda" and not is_extension(source):
             evaluation = judge.check(source)
             if not isinstance(evaluation.outcome, Correct):
                 show_evaluation(evaluation, as_json, quiet=False)

@@ -353,7 +353,8 @@ def _print_line(evaluation: Evaluation) -> None:
     outcome = evaluation.outcome
     first, *others = describe(outcome).splitlines()
     words = f"{first} {others[0].strip()}" if others and first.endswith(":") else first
-    print(plain(f"{evaluation.candidate} {verdict(outcome)}: {words}"))
+    trust = f" (trust: {evaluation.trust})" if evaluation.trust else ""
+    print(plain(f"{evaluation.candidate} {verdict(outcome)}: {words}{trust}"))
 
 
 def _print_json(name: str, value: Value) -> None:

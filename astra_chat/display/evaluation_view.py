@@ -48,6 +48,7 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
     """Everything about an evaluation: outcome, table of cases, steps."""
     parts: list[RenderableType] = [
         outcome_text(evaluation.outcome),
+        *([Text(f"trust: {evaluation.trust}")] if evaluation.trust else []),
         Text(f"candidate {evaluation.candidate} on {evaluation.device.name}", style="dim"),
     ]
     if evaluation.device.kind == "cuda" and not spec(evaluation.device.spec).tested:

@@ -15,7 +15,7 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     ensure_binding,
     tvm_ffi_folder,
 )
-from astra_chat.tools.language import is_triton, suffix_of
+from astra_chat.tools.language import is_extension, is_triton, require_launcher, suffix_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton.translated import cuda_source
 from astra_chat.tools.types import candidate_id
@@ -50,6 +50,9 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
         return
     _leave(source, folder / (TRITON_SOURCE if triton else BEST_SOURCE))
     if triton:
+        return
+    if is_extension(source):  # nobody built its text alone
+        (folder / BUILT_SOURCE).unlink(missing_ok=True)
         return
     try:
         _leave(built_text(source), folder / BUILT_SOURCE)
@@ -86,8 +89,10 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str, origin: str
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
     Raises MissingDependency where nvcc, the host compiler or tvm-ffi is missing, and BadInput where
-    the author's text compiles to other code than what was judged (build/proven_object.py).
+    the author's text compiles to other code than what was judged (build/proven_object.py), and for
+    a torch extension, which has no launcher.
     """
+    require_launcher(source)
     toolkit = find_toolkit()
     folder.mkdir(parents=True, exist_ok=True)
     if is_triton(source):

@@ -145,8 +145,13 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
 
 
 def _require_languages(options: RunOptions, task: Task, models: RunModels) -> None:
-    """Raise BadInput for a task that takes CUDA only, and MissingDependency where Triton is not
-    installed on the machine that judges."""
+    """Raise BadInput for a task that does not take one of the languages, and MissingDependency
+    where Triton is not installed on the machine that judges."""
+    if "torch" in options.languages and (task.reference is None or task.binding is not None):
+        raise BadInput(
+            f"--languages: {task.name} is not made from a PyTorch module, so its kernels cannot be"
+            " torch extensions"
+        )
     if "triton" not in options.languages:
         return
     if task.binding is not None:

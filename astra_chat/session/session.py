@@ -41,7 +41,7 @@ from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
-from astra_chat.tools.language import is_triton
+from astra_chat.tools.language import is_extension, is_triton
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
@@ -333,6 +333,8 @@ class Session:
         source = state.sources.get(state.best[0].candidate) if state.best else None
         try:
             leave_source(source, folder, set(state.sources))
+            if source is not None and is_extension(source):
+                return ["its source, a torch extension, is in best.cu"]
             if state.best and source is not None and whole:
                 device, (evaluation, timed) = request.device, state.best
                 how = "measured" if device.kind == "cuda" else "estimated for"

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from astra_chat.tools.entropy import nonce
+from astra_chat.tools.walled.processes import Judging, judge
 from lab.commands import one_line_errors
-from lab.rejudge.processes import Judging, judge
 from lab.rejudge.sets import pairs
 from lab.rejudge.table import document, row
 

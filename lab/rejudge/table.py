@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lab.rejudge.findings import FINDINGS, KINDS
-from lab.rejudge.processes import Judging
+from astra_chat.tools.walled.findings import FINDINGS, KINDS
+from astra_chat.tools.walled.processes import Judging
 from lab.rejudge.sets import PublishedPair
 from lab.result_tables import table_row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise, takewhile
 from types import MappingProxyType
@@ -36,13 +37,30 @@ def all_findings(
     source: str, entry: str, headers: Mapping[str, str], most_bytes: int = rules.SOURCE_BYTES
 ) -> list[Finding]:
     """What `guard` finds, however much it is."""
-    if len(source.encode(errors="replace")) > most_bytes:
+    found = common_findings(source, headers, most_bytes)
+    code = Code(token for token in tokens(source) if not token.directive)
+    return found if _too_long(source, most_bytes) else [*found, *_entry(code, entry)]
+
+
+def _too_long(source: str, most_bytes: int) -> bool:
+    return len(source.encode(errors="replace")) > most_bytes
+
+
+def common_findings(
+    source: str,
+    headers: Mapping[str, str],
+    most_bytes: int = rules.SOURCE_BYTES,
+    further: re.Pattern[str] | None = None,
+) -> list[Finding]:
+    """What breaks the policy in any file of a candidate, whatever it exports. `further`: headers
+    that it may include beside those of a kernel."""
+    if _too_long(source, most_bytes):
         return [Finding(line=1, what=f"the source is longer than {most_bytes} bytes")]
     read = Code(tokens(source))
     code = Code(token for token in read if not token.directive)
     return [
         *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
-        *_directives(read, headers),
+        *_directives(read, headers, further),
         *open_names(read, headers),
         *_names(read),
         *literal_operators(read),
@@ -53,7 +71,6 @@ def all_findings(
         *_false_markers(read),
         *_pasting(read),
         *_macros_for_headers(read),
-        *_entry(code, entry),
     ]
 
 
@@ -101,7 +118,9 @@ def literal_operators(code: Code) -> Iterator[Finding]:
             yield Finding(line=token.line, what=what)
 
 
-def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Finding]:
+def _directives(
+    tokens: list[Token], headers: Collection[str], further: re.Pattern[str] | None
+) -> Iterator[Finding]:
     for index, token in enumerate(tokens):
         if token.kind != "directive":
             continue
@@ -109,7 +128,7 @@ def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Findi
         text = " ".join(t.text for t in rest)
         refused: str | None = None
         if token.text in ("include", "include_next", "import", "embed"):
-            refused = _include(token.text, rest[0] if rest else None, headers)
+            refused = _include(token.text, rest[0] if rest else None, headers, further)
         elif token.text == "pragma" and not rules.PRAGMAS.match(text):
             refused = f"#pragma {text}: only unroll and diagnostic pragmas are allowed"
         elif token.text not in rules.DIRECTIVES:
@@ -122,7 +141,12 @@ def _inside_directive(token: Token) -> bool:
     return bool(token.directive) and token.kind != "directive"
 
 
-def _include(directive: str, header: Token | None, headers: Collection[str]) -> str | None:
+def _include(
+    directive: str,
+    header: Token | None,
+    headers: Collection[str],
+    further: re.Pattern[str] | None,
+) -> str | None:
     if directive != "include":
         return f"#{directive}: use #include"
     if header is None or header.kind != "header":
@@ -136,6 +160,8 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
             else "a candidate is one file"
         )
         return f"#include {header.text}: {own}; system headers need <>"
+    if further and further.fullmatch(header.text):
+        return None
     if not rules.HEADERS.fullmatch(header.text):
         return f"#include {header.text}: a kernel may not include this header"
     return None

@@ -90,12 +90,19 @@ def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:
     """
     outcome = evaluation.outcome
     resources = f"resources: {describe_resources(used(evaluation))}"
+    trust = [f"trust: {evaluation.trust}"] if evaluation.trust else []
     if not isinstance(outcome, Timed):
-        return f"{report(describe(outcome))}\n{resources}"
+        return "\n".join([report(describe(outcome)), *trust, resources])
     verdict = f"correct; {speed(outcome)}: {OF_VERDICT[outcome.verdict]} ({one_line(outcome.why)})"
     cases = "" if listed else cases_list(outcome)
     tables = [cases, times_text(evaluation, outcome), metrics_text(outcome)]
-    said = [verdict, precision(evaluation, outcome), resources, *never_launched(evaluation.check)]
+    said = [
+        verdict,
+        *trust,
+        precision(evaluation, outcome),
+        resources,
+        *never_launched(evaluation.check),
+    ]
     return "\n".join(filter(None, [*said, *tables]))
 
 

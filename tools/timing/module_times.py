@@ -32,7 +32,7 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, signal_name
 from astra_chat.tools.timing.gpu_samples import case_limit_us, interval, time_of
 from astra_chat.tools.timing.timed_sets import judged
-from astra_chat.tools.types import Case, Implausible, Value, Wrong
+from astra_chat.tools.types import Case, Implausible, MeasuredTime, Value, Wrong
 
 CHILD = "astra_chat.tools.runners.cuda_module"
 TIMEOUT_S = 600.0
@@ -110,7 +110,47 @@ def time_beside_module(
     `caches`: compilations for each case; `mode`: torch.compile's; `on_way` gets the number of
     ways that were timed. Raises Cancelled.
     """
-    oracle_cases = [oracle_case for oracle_case, _ in weighted]
+    reported = _reported(runner, oracle, built, [one for one, _ in weighted], caches, mode, on_way)
+    if not isinstance(reported, tuple):
+        return reported
+    found, ended = reported
+    rows = []
+    for (oracle_case, weight), reports in zip(weighted, found, strict=True):
+        floor = case_limit_us(runner, oracle_case)
+        failed = next((r.not_run for many in found for r in many if not r.way), ended)
+        rows += module_times(reports, oracle_case.case, weight, floor, failed, caches)
+    return rows
+
+
+def time_beside_eager(
+    runner: Runner, oracle: Oracle, built: Build, weighted: Sequence[tuple[OracleCase, float]]
+) -> list[MeasuredTime | str] | Wrong | Failure:
+    """Times of a build on these cases, with eager as the baseline; or why there are none, as text.
+    Raises Cancelled."""
+    reported = _reported(runner, oracle, built, [one for one, _ in weighted], 0, "default")
+    if not isinstance(reported, tuple):
+        return reported
+    found, ended = reported
+    times: list[MeasuredTime | str] = []
+    for (oracle_case, weight), reports in zip(weighted, found, strict=True):
+        floor = case_limit_us(runner, oracle_case)
+        done = [one.report.measured for one in reports if one.report and one.report.times]
+        why = next((one.not_run for one in reports if one.not_run), ended)
+        time = time_of(done[0], oracle_case.case, weight, floor) if done else why
+        times.append(time.why if isinstance(time, Implausible) else time)
+    return times
+
+
+def _reported(
+    runner: Runner,
+    oracle: Oracle,
+    built: Build,
+    oracle_cases: Sequence[OracleCase],
+    caches: int,
+    mode: str,
+    on_way: Callable[[int], None] = lambda _: None,
+) -> tuple[list[list[ModuleReport]], str] | Wrong | Failure:
+    """What the process reported of each case, and why it ended before it was done."""
     calls = runner.planned(built, oracle_cases)
     if not isinstance(calls, list):
         return calls
@@ -140,12 +180,7 @@ def time_beside_module(
             ended = "its process used more than half of this machine's memory and was killed"
         except (BadReport, IndexError) as error:
             ended = f"its process sent a report that Astra cannot read: {error}"
-    rows = []
-    for (oracle_case, weight), reports in zip(weighted, found, strict=True):
-        floor = case_limit_us(runner, oracle_case)
-        failed = next((r.not_run for many in found for r in many if not r.way), ended)
-        rows += module_times(reports, oracle_case.case, weight, floor, failed, caches)
-    return rows
+    return found, ended
 
 
 def _wrong(

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.cpp_heads import head
-from astra_chat.tools.language import is_triton
+from astra_chat.tools.language import is_triton, require_launcher
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
@@ -96,6 +96,7 @@ def cuda_source(source: str, task: Task, arch: str) -> str:
     """The source; of a Triton candidate its CUDA text. Raises BadInput where it has none,
     MissingDependency without Triton, and Cancelled."""
     if not is_triton(source):
+        require_launcher(source)
         return source
     text = translated(source, task, arch)
     if isinstance(text, str):

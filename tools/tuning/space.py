@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from astra_chat.tools.language import COMMENTS, Language, language_of
+from astra_chat.tools.language import COMMENTS, Language, is_extension, language_of
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.wording import counted
@@ -104,7 +104,9 @@ class Space:
 
 def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
     """The space of a source; `given` names further constants with their values, or other values
-    for marked ones. Raises BadInput that names the line."""
+    for marked ones. Raises BadInput that names the line, and for a torch extension."""
+    if is_extension(source):
+        raise BadInput("a torch extension's constants are not tuned: leave out the `tune:` marks")
     parameters, relations = dict[str, TuningParameter](), list[str]()
     wanted, offset, language = dict(given), 0, language_of(source)
     sign, form = COMMENTS[language], TRITON_FORM if language == "triton" else FORM

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
+from astra_chat.tools.walled.findings import FINDINGS
+from astra_chat.tools.walled.processes import Judging, judge
 from astra_vgpu.ground.errors import BadInput
-from lab.rejudge.findings import FINDINGS
-from lab.rejudge.processes import Judging, judge
 from lab.rejudge.sets import PublishedPair, pairs
 from lab.rejudge.table import TRUST, document, row
 from tests.lab.rejudge.candidates import CHEATS, HEAD, HONEST, MATRIX, PROBLEM, STREAM, TRITON

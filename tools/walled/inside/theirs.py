@@ -1,6 +1,7 @@
-"""`python -m lab.rejudge.inside.theirs CANDIDATE EXCHANGE DEVICE`: loads an untrusted candidate and
-calls it as our process asks. The candidate shares this process: of what is said here only results,
-which our process compares, are evidence; times and names are as good as the candidate is honest.
+"""`python -m astra_chat.tools.walled.inside.theirs CANDIDATE EXCHANGE DEVICE`: loads an untrusted
+candidate and calls it as our process asks. The candidate shares this process: of what is said here
+only results, which our process compares, are evidence; times and names are as good as the candidate
+is honest.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from astra_chat.tools.runners.modules import loaded, outputs, why
-from lab.rejudge.inside import timed
-from lab.rejudge.inside.exact import seeded
-from lab.rejudge.inside.handover import Handover
-from lab.rejudge.inside.operators import Operators
+from astra_chat.tools.walled.inside import timed
+from astra_chat.tools.walled.inside.exact import seeded
+from astra_chat.tools.walled.inside.handover import Handover
+from astra_chat.tools.walled.inside.operators import Operators
 
 LATE_S = 0.03
 SLEEP_CYCLES = 20_000_000
@@ -45,6 +46,8 @@ class LoadedCandidate:
 
     def __init__(self, path: Path, device: str) -> None:
         self._before = {(o, n): v for o in WATCHED for n, v in vars(o).items() if callable(v)}
+        # Opened now: when memory is short, the kernel may forget that this process may open it.
+        self._maps = Path("/proc/self/maps").open()
         self._file, self._device = loaded(path, "candidate"), device
         self._slots: dict[int, list[Any]] = {}
         self._last: list[torch.Tensor] = []
@@ -79,7 +82,8 @@ class LoadedCandidate:
             if asked.get("watch"):
                 found |= self._watched(given)
             else:
-                found["returned"] = self._model(*given)
+                by = asked.get("by")
+                found["returned"] = (getattr(self._model, by) if by else self._model)(*given)
         returned = found.pop("returned")
         plain = (torch.Tensor, torch.nn.Parameter)
         found["plain"] = all(type(one) in plain for one in outputs(returned))
@@ -164,6 +168,43 @@ class LoadedCandidate:
             us = timed.times_us(replay, asked["calls"], self._device, lambda *_: None)
         return {"us": us, "out": out}
 
+    def begin_turns(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Takes a case's arguments and captures the call of them, where there is a GPU."""
+        given = [one.to(self._device) for one in asked["inputs"]]
+        self._ways: dict[str, Callable[[int], Any]] = {
+            "": lambda _: self._model.on_arguments(*given)
+        }
+        self._turned: Any = None
+        with torch.no_grad():
+            if self._device.startswith("cuda"):
+                self._ways[" graph"] = timed.captured(self._model.on_arguments, given)
+        return {}
+
+    def turn(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Times of calls, launched one by one and replayed."""
+        found = {}
+        with torch.no_grad():
+            for kind, call in self._ways.items():
+                found[kind] = timed.times_us(call, asked["calls"], self._device, self._keep)
+        return {"us": found}
+
+    def _keep(self, _: int, returned: Any) -> None:
+        self._turned = returned
+
+    def burst(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Calls one after the other; our process has a clock of its own."""
+        call = [*self._ways.values()][-1]
+        with torch.no_grad():
+            for number in range(asked["calls"]):
+                self._turned = call(number)
+        if self._device.startswith("cuda"):
+            torch.cuda.synchronize()
+        return {}
+
+    def end_turns(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of the last of these calls."""
+        return {"out": [one.cpu() for one in _results(self._turned)]}
+
     def end(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """What was replaced in torch and in the timers, and which code of its own is loaded."""
         patched = [
@@ -171,7 +212,8 @@ class LoadedCandidate:
             for (owner, name), value in self._before.items()
             if vars(owner).get(name) is not value and not _is_torchs(vars(owner).get(name))
         ]
-        maps = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+        self._maps.seek(0)
+        maps = {line.split()[-1] for line in self._maps.read().splitlines()}
         own = sorted(p for p in maps if p.startswith(os.environ["TMPDIR"]) and ".so" in p)
         state = self._model.state_dict() if hasattr(self._model, "state_dict") else {}
         weights = [value.cpu() for value in state.values()]

@@ -20,7 +20,7 @@ import torch
 from astra_chat.tools.runners.float64 import in_float64, wide
 from astra_chat.tools.runners.module_values import ROOM, RTOL, in_order_error
 from astra_chat.tools.runners.modules import loaded, outputs
-from lab.rejudge.inside.operators import Operators
+from astra_chat.tools.walled.inside.operators import Operators
 
 Grade = Literal["right", "imprecise", "wrong"]
 GRADES: tuple[Grade, ...] = get_args(Grade)

@@ -1,8 +1,9 @@
-"""`python -m lab.rejudge.inside.ours REQUEST`: draws inputs from a seed that the candidate does not
-know, asks its process for results (theirs.py) and compares them. REQUEST is a JSON file.
+"""`python -m astra_chat.tools.walled.inside.ours REQUEST`: draws inputs from a seed that the
+candidate does not know, asks its process for results (theirs.py) and compares them. REQUEST is a
+JSON file.
 
 A result is compared with the module in float64 and in its own dtypes. Each finding has a name in
-lab/rejudge/findings.py.
+tools/walled/findings.py.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import Any
 import torch
 
 from astra_chat.tools.runners.modules import why
-from lab.rejudge.inside import exact, timed
-from lab.rejudge.inside.exact import GRADES, ExactCall, Grade, ProblemModule
-from lab.rejudge.inside.handover import CandidateEnded, Handover
-from lab.rejudge.inside.operators import families, own_kernels
+from astra_chat.tools.walled.inside import exact, timed
+from astra_chat.tools.walled.inside.exact import GRADES, ExactCall, Grade, ProblemModule
+from astra_chat.tools.walled.inside.handover import CandidateEnded, Handover
+from astra_chat.tools.walled.inside.operators import families, own_kernels
 
 CALLS, SETS = 40, 4
 MOST_SHAPES = 4
@@ -53,22 +54,21 @@ class Questions:
             raise ValueError("its module gives other results at each call")
 
     def all(self) -> dict[str, Any]:
-        """Asks everything."""
+        """Asks everything; a step that returns False is the last one."""
         try:
-            if self._built() and self._set():
-                for step in (
-                    self._values,
-                    self._weights,
-                    self._shapes,
-                    self._times,
-                    self._end,
-                ):
-                    step()
+            if self._built():
+                for step in self._steps():
+                    if step() is False:
+                        break
         except CandidateEnded as error:
             self._add("ended", str(error))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self._add("ended", f"an answer is malformed: {error!r}"[:200])
         return self.found
+
+    def _steps(self) -> list[Callable[[], Any]]:
+        """What is asked, in order."""
+        return [self._set, self._values, self._weights, self._shapes, self._times, self._end]
 
     def _drawn(self) -> int:
         return self._draws.getrandbits(31)
@@ -254,11 +254,10 @@ class Questions:
             grade, why = rights[number].grade(out)
             if grade == "wrong" and not self._has("wrong") and not self._has("mutates_inputs"):
                 self._add("wrong_when_timed", why)
-        if not self._asked["timing"]:
-            return None
-        self.found["times_us"]["candidate"] = median_high(answer["us"])
-        self._baselines(sets)
-        if self._device.startswith("cuda"):
+        if self._asked["timing"]:
+            self.found["times_us"]["candidate"] = median_high(answer["us"])
+            self._baselines(sets)
+        if self._device.startswith("cuda") and self._asked.get("graph", self._asked["timing"]):
             answer = self._line.ask(do="graph", inputs=sets[0], other=sets[1], calls=CALLS)
             if "failed" in answer:
                 return self._add("not_captured", answer["failed"])
@@ -298,7 +297,7 @@ class Questions:
         if self._handed and parameters and not _holds(answer["weights"], parameters):
             self._add("changes_weights")
         seen, on_gpu = self._fresh["kernels"], self._device.startswith("cuda")
-        own = own_kernels(seen) if on_gpu else answer["libraries"]
+        own = own_kernels(seen) if on_gpu else self._own_libraries(answer)
         whole, ran = families(self._rights[1].operators), families(self._fresh["ops"])
         self.found["kernels"] = own
         if on_gpu and not seen:
@@ -311,6 +310,11 @@ class Questions:
                 f"{', '.join(sorted(whole))} beside {own[0][:60]}",
             )
         return None
+
+    def _own_libraries(self, answer: Answer) -> list[str]:
+        """What it has of its own where there are no kernels: libraries that it built."""
+        found: list[str] = answer["libraries"]
+        return found
 
 
 def _holds(weights: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> bool:
@@ -326,11 +330,16 @@ def _nothing(_: int, __: Any) -> None:
     """Results of baselines are not compared: they are what others are compared with."""
 
 
-def main() -> None:
-    asked = json.loads(Path(sys.argv[1]).read_text())
+def prepared() -> None:
+    """Compilers ask for folders of the user's, which are out of reach."""
     for name in ("HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = str(Path(os.environ["TMPDIR"]) / name.lower())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+
+
+def main() -> None:
+    asked = json.loads(Path(sys.argv[1]).read_text())
+    prepared()
     try:
         found = Questions(asked).all()
     except Exception as error:

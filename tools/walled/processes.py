@@ -1,4 +1,5 @@
-"""Judging one pair in two walled processes: ours, and that of the untrusted candidate."""
+"""Untrusted code that shares a process with PyTorch, judged in two walled processes: ours asks and
+compares, that of the candidate answers."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import json
 import sys
 import tempfile
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from astra_chat.tools.system.subprocesses import (
     run_limited,
 )
 
-LAB = Path(__file__).resolve().parents[1]
+INSIDE = "astra_chat.tools.walled.inside"
 AFTER_S = 60.0
 MOST_WORDS = 200
 """Characters of a candidate's last line that a row may hold."""
@@ -38,17 +40,31 @@ class Judging:
     timing: bool = True
     compile: bool = True
     timeout_s: float = 300.0
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What another program than inside/ours.py is asked besides."""
+    ours: str = f"{INSIDE}.ours"
+    """The program of our process."""
+    read: tuple[Path, ...] = ()
+    """Files and folders that both processes read."""
+    ours_read: tuple[Path, ...] = ()
+    """Those that our process reads besides."""
+    write: tuple[Path, ...] = ()
+    """Folders that our process writes to."""
 
 
-def judge(problem: str, candidate: str, how: Judging) -> dict[str, Any]:
-    """Returns what inside/ours.py found, or {"problem": why the problem itself cannot be run}.
+def judge(
+    problem: str, candidate: str, how: Judging, given_stop: Stop | None = None
+) -> dict[str, Any]:
+    """Returns what the program of our process found, or {"problem": why there is no result}.
 
     Args:
         problem, candidate: texts of Python files, `class Model` and `class ModelNew`.
         how: device, seed and limits.
+        given_stop: ends both processes.
 
     Raises:
         MissingDependency: where untrusted code cannot be isolated.
+        Cancelled: after `given_stop` is set.
     """
     require_isolation()
     with tempfile.TemporaryDirectory(prefix="astra-rejudge-") as made:
@@ -59,10 +75,10 @@ def judge(problem: str, candidate: str, how: Judging) -> dict[str, Any]:
         files = {"problem": problem, "candidate": candidate}
         for name, text in files.items():
             (folders["files"] / f"{name}.py").write_text(text)
-        return _judged(folders, how)
+        return _judged(folders, how, given_stop or Stop())
 
 
-def _judged(folders: dict[str, Path], how: Judging) -> dict[str, Any]:
+def _judged(folders: dict[str, Path], how: Judging, given_stop: Stop) -> dict[str, Any]:
     exchange, answer = folders["exchange"], folders["ours"] / "answer.json"
     request = folders["ours"] / "request.json"
     asked = {
@@ -70,15 +86,18 @@ def _judged(folders: dict[str, Path], how: Judging) -> dict[str, Any]:
         "exchange": exchange,
         "answer": answer,
     }
-    request.write_text(json.dumps(asdict(how) | {name: str(path) for name, path in asked.items()}))
+    own = {name: getattr(how, name) for name in ("device", "seed", "timing", "compile")}
+    places = {name: str(path) for name, path in asked.items()}
+    request.write_text(json.dumps({**how.more, **own, **places}))
     stop = Stop()
     theirs = threading.Thread(target=_candidate, args=(folders, how, stop))
     theirs.start()
     try:
-        said = _run("ours", [str(request)], folders, how, Stop())
+        said = _run(how.ours, [str(request)], folders, how, given_stop)
     finally:
         stop.set()
         theirs.join()
+    given_stop.check()
     if not answer.is_file():
         return {"problem": f"no result: {said}"}
     found: dict[str, Any] = json.loads(answer.read_text())
@@ -91,25 +110,30 @@ def _candidate(folders: dict[str, Path], how: Judging, stop: Stop) -> None:
         str(folders["exchange"]),
         how.device,
     ]
-    said = _run("theirs", words, folders, how, stop)
+    said = _run(f"{INSIDE}.theirs", words, folders, how, stop)
     part = folders["ours"] / f"{ENDED}.part"
     part.write_text(said[:MOST_WORDS])
     part.replace(folders["ours"] / ENDED)
 
 
-def _run(name: str, words: list[str], folders: dict[str, Path], how: Judging, stop: Stop) -> str:
+def _run(program: str, words: list[str], folders: dict[str, Path], how: Judging, stop: Stop) -> str:
     """The last line that the process printed, or why it was ended."""
+    ours = program == how.ours
     sandbox = SandboxPolicy(
-        read=(folders["files"], LAB),
-        write=(folders[name], folders["exchange"]),
+        read=(folders["files"], *how.read, *(how.ours_read if ours else ())),
+        write=(
+            folders["ours" if ours else "theirs"],
+            folders["exchange"],
+            *(how.write if ours else ()),
+        ),
         gpu=how.device.startswith("cuda"),
     )
     # A candidate that hangs ends first: our process then says so.
-    timeout_s = how.timeout_s + (AFTER_S if name == "ours" else 0.0)
-    command = [sys.executable, "-m", f"lab.rejudge.inside.{name}", *words]
+    timeout_s = how.timeout_s + (AFTER_S if ours else 0.0)
+    command = [sys.executable, "-m", program, *words]
     try:
         end = run_limited(
-            command, timeout_s=timeout_s, cwd=folders[name], stop=stop, sandbox=sandbox
+            command, timeout_s=timeout_s, cwd=sandbox.write[0], stop=stop, sandbox=sandbox
         )
     except (StepTimeout, StepMemory, Cancelled) as error:
         return f"{type(error).__name__} after {timeout_s:.0f} s at most"

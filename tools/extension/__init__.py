@@ -1,0 +1,10 @@
+"""Candidates that are torch extensions: a C++/CUDA file with kernels of its own and a function
+`forward`, which may call a short list of PyTorch's operators. For module tasks, on a real GPU.
+
+rules      headers, operators and names that such a file may use
+guard      reads a source by tokens and refuses what is not allowed
+build      nvcc against torch's headers; what the built library asks of others
+adapter    the file by which the untrusted process loads and calls the library
+questions  what both processes are asked, and what an evaluation makes of the answers
+inside/    the program of our process
+"""
