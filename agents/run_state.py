@@ -318,18 +318,18 @@ class RunState:
 
     @cached_property
     def best(self) -> tuple[Evaluation, Timed] | None:
-        """The accepted candidate with the highest ratio over the baseline, the first of equals.
+        """The accepted candidate with the highest ratio over the baseline, the first of equals;
+        where memory counts, of those that are about as fast the one that needs least.
 
         What the human rejected, or has not decided on, is not accepted.
         """
-        return max(self.counted.values(), key=lambda one: one[1].ratio, default=None)
+        return max(self.counted.values(), key=lambda one: one[1].rank, default=None)
 
     @property
     def best_of_search(self) -> tuple[Evaluation, Timed] | None:
-        """The accepted candidate with the highest ratio over the baseline by the evaluations of the
-        search, without confirmations."""
+        """As `best`, by the evaluations of the search, without confirmations."""
         timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
-        return max(timed, key=lambda one: one[1].ratio, default=None)
+        return max(timed, key=lambda one: one[1].rank, default=None)
 
     @cached_property
     def tried(self) -> list[Tried]:

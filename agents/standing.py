@@ -69,7 +69,7 @@ def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
                 continue
             counts = attempt.rejected is None and attempt.passed
             counts &= timed.verdict == "accepted" or attempt.leads
-            kept = counts and (best is None or timed.ratio > best.ratio)
+            kept = counts and (best is None or timed.rank > best.rank)
             yield Standing(
                 one.number,
                 attempt,

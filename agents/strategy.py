@@ -78,6 +78,12 @@ class Tried:
         outcome = self.evaluation.outcome if self.evaluation else None
         return outcome.ratio if isinstance(outcome, Timed) else 0.0
 
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """What candidates are compared by; below all others where it was not timed."""
+        outcome = self.evaluation.outcome if self.evaluation else None
+        return outcome.rank if isinstance(outcome, Timed) else (-math.inf,)
+
 
 def choose_parent(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
     """Index in `tried`, whose first is the baseline, of what the next plan changes.
@@ -107,7 +113,7 @@ def _last(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
 def _beam(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
     """The best few in turn. The baseline and each correct candidate may be among them."""
     correct = [0, *(i for i, one in enumerate(tried) if i and one.correct)]
-    best = sorted(correct, key=lambda index: (-tried[index].ratio, index))[: strategy.parents]
+    best = sorted(correct, key=lambda index: tried[index].rank, reverse=True)[: strategy.parents]
     return best[rounds % len(best)]
 
 
@@ -146,7 +152,7 @@ def _gain(one: Tried) -> float:
 def _ranked(tried: Sequence[Tried]) -> list[int]:
     """The accepted ones, best first, then the baseline."""
     accepted = [index for index, one in enumerate(tried) if one.accepted]
-    return [*sorted(accepted, key=lambda index: (-tried[index].ratio, index)), 0]
+    return [*sorted(accepted, key=lambda index: tried[index].rank, reverse=True), 0]
 
 
 CHOICES: dict[Kind, Callable[[Strategy, Sequence[Tried], int], int]] = {

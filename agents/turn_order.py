@@ -206,7 +206,7 @@ def _would_be_best(state: RunState, evaluation: Evaluation) -> bool:
         return False
     if evaluation.confirms and state.before_confirmation is None:
         return False
-    return state.best is None or timed.ratio > state.best[1].ratio
+    return state.best is None or timed.rank > state.best[1].rank
 
 
 def _repair_of_winner(state: RunState) -> Step | None:

@@ -8,6 +8,7 @@ ranking has made it. The best point is confirmed on fresh inputs, as any winner.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +53,12 @@ class TunedPoint(Value):
         """Speed over the baseline's by the judge; None unless the kernel was timed."""
         outcome = self.evaluation and self.evaluation.outcome
         return outcome.ratio if isinstance(outcome, Timed) else None
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """What judged points are compared by; below all others where it was not timed."""
+        outcome = self.evaluation and self.evaluation.outcome
+        return outcome.rank if isinstance(outcome, Timed) else (-math.inf,)
 
 
 class TuningReport(Value):
@@ -104,7 +111,7 @@ def tune(
         chosen, kept = [places[name] for name in halves.order], len(halves.left)
     evaluations = _judged(judge, ranked, chosen, kept, tell)
     made = {i: _point(ranked, i, evaluations.get(i)) for i in ranked.order}
-    best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))
+    best = max(evaluations, key=lambda i: (made[i].rank, -i))
     winner = _winner(judge, ranked, best, by_shape, tell) if made[best].ratio else None
     judged_first = sorted(made.values(), key=lambda p: (-(p.ratio or 0.0), p.evaluation is None))
     return TuningReport(
