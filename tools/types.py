@@ -156,8 +156,9 @@ class MemoryUse(Value):
     def text(self) -> str:
         """ "1.2 MB, the baseline 8.4 MB, eager PyTorch 131 MB (0.9 %)"."""
         share = f" ({100 * self.bytes / self.eager_bytes:.2g} %)" if self.eager_bytes else ""
-        sizes = [f"{size / 1e6:.3g} MB" for size in (self.bytes, self.baseline_bytes)]
-        return f"{sizes[0]}, the baseline {sizes[1]}, eager PyTorch {self.eager_bytes / 1e6:.3g} MB{share}"
+        sizes = (self.bytes, self.baseline_bytes, self.eager_bytes)
+        own, baseline, eager = (f"{size / 1e6:.3g} MB" for size in sizes)
+        return f"{own}, the baseline {baseline}, eager PyTorch {eager}{share}"
 
 
 class CaseTime(Value):

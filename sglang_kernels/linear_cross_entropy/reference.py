@@ -19,7 +19,8 @@ COLUMNS = 8192
 
 
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Draw hidden [tokens, d], and weight [vocab, d], a power of two smaller the longer the sums."""
+    """Draw hidden [tokens, d], and weight [vocab, d], a power of two smaller the longer the sums
+    are."""
     tokens, d, vocab = (case.dims[name] for name in ("tokens", "d", "vocab"))
     some = _bounded(case.draw(generator, (min(vocab, DRAWN), d)), LARGEST_W)
     some = some * 2.0 ** -round(math.log2(d) / 2)

@@ -28,8 +28,8 @@ class Memory(Value):
         return (
             "memory counts as well: a call needs its results, and each workspace up to the last"
             " byte that it writes to, so use a workspace from its start; at equal speed (within"
-            f" 1 %), the candidate that needs less memory is the better one; eager PyTorch allocates"
-            f" {self.eager} bytes"
+            " 1 %), the candidate that needs less memory is the better one; eager PyTorch"
+            f" allocates {self.eager} bytes"
         )
 
 

@@ -6,8 +6,18 @@ import triton.language as tl
 
 @triton.jit
 def tiles_kernel(
-    hidden_ptr, weight_ptr, target_ptr, scratch_ptr, tokens, d, vocab, parts, wanted_at,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
+    hidden_ptr,
+    weight_ptr,
+    target_ptr,
+    scratch_ptr,
+    tokens,
+    d,
+    vocab,
+    parts,
+    wanted_at,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
 ):
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -55,7 +65,19 @@ def linear_cross_entropy(loss, hidden, weight, target, scratch, tokens, d, vocab
     wanted_at = 2 * tokens * parts
     PARTS = triton.next_power_of_2(parts)
     tiles_kernel[(triton.cdiv(tokens, ROWS), parts)](
-        hidden, weight, target, scratch, tokens, d, vocab, parts, wanted_at,
-        ROWS=ROWS, COLUMNS=128, STEP=64, num_warps=8 if ROWS == 128 else 4, num_stages=3,
+        hidden,
+        weight,
+        target,
+        scratch,
+        tokens,
+        d,
+        vocab,
+        parts,
+        wanted_at,
+        ROWS=ROWS,
+        COLUMNS=128,
+        STEP=64,
+        num_warps=8 if ROWS == 128 else 4,
+        num_stages=3,
     )
     finish_kernel[(tokens,)](loss, target, scratch, parts, wanted_at, PARTS=PARTS, num_warps=4)
