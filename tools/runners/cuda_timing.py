@@ -125,7 +125,7 @@ class TimedCall:
             host_us=sum(host for _, host in self._least_late.values()),
             other_processes=self._clock.others,
         )
-        used = [self._workspace_bytes(side) for side in (0, 1)] if self._task.memory else [None] * 2
+        used = [self._workspace_bytes(side) for side in (0, 1)]
         if changed := self._sides[1].state.changed():
             return CaseReport(changed=changed[0])
         began = time.perf_counter()
@@ -137,8 +137,11 @@ class TimedCall:
         more = {"baseline_workspace_bytes": used[0], "workspace_bytes": used[1]}
         return report.model_copy(update={"times": times, "compared_s": spent_s, **more})
 
-    def _workspace_bytes(self, side: int) -> int:
-        """Returns what launches on a few sets use of the workspaces, outside the timed replays."""
+    def _workspace_bytes(self, side: int) -> int | None:
+        """Returns what launches on a few sets use of the workspaces, outside the timed replays;
+        None where memory does not count."""
+        if self._task.memory is None:
+            return None
         launched = self._sets.order[:WORKSPACE_LAUNCHES]
         self._forget(side)
         self._sets.refill()

@@ -30,7 +30,7 @@ Configs = Sequence[Mapping[str, ast.expr]]
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextEdit:
     """Text from a byte of a line to a byte of another is replaced; lines count from 1."""
 
     start: tuple[int, int]
@@ -47,7 +47,7 @@ def without_autotune(source: str) -> str:
         return source
     tree, lines = ast.parse(source), source.encode().splitlines()
     configs = dict[str, Configs]()
-    edits = list[Edit]()
+    edits = list[TextEdit]()
     for function in tree.body:
         if isinstance(function, ast.FunctionDef):
             for node in function.decorator_list:
@@ -89,11 +89,11 @@ def _config(node: ast.expr) -> Mapping[str, ast.expr]:
     raise NotAllowed(node, f"{ast.unparse(node)[:80]}: {FORM}")
 
 
-def _mark(node: ast.Call, end: tuple[int, int], kernel: str, count: int) -> Edit:
+def _mark(node: ast.Call, end: tuple[int, int], kernel: str, count: int) -> TextEdit:
     """The decorator's lines, up to `end`, as the constant and empty comments."""
     values = " ".join(map(str, range(count)))
     text = f"{_constant(kernel)} = tl.constexpr(0)  # tune: {values}"
-    return Edit((node.lineno, 0), end, text + "\n#" * (end[0] - node.lineno))
+    return TextEdit((node.lineno, 0), end, text + "\n#" * (end[0] - node.lineno))
 
 
 def _constant(kernel: str) -> str:
@@ -102,7 +102,7 @@ def _constant(kernel: str) -> str:
 
 def _launches(
     launcher: ast.FunctionDef, configs: Mapping[str, Configs], lines: Sequence[bytes]
-) -> Iterator[Edit]:
+) -> Iterator[TextEdit]:
     """Edits of the launches of tuned kernels, and of their grids. Raises NotAllowed."""
     named = {
         node.targets[0].id: node.value
@@ -142,7 +142,7 @@ def _chosen(kernel: str, values: Sequence[ast.expr]) -> str:
     return f"({''.join(tests)}{texts[-1]})"
 
 
-def _arguments(call: ast.Call, values: Mapping[str, str], lines: Sequence[bytes]) -> Edit:
+def _arguments(call: ast.Call, values: Mapping[str, str], lines: Sequence[bytes]) -> TextEdit:
     """The values as further arguments, before the parenthesis that closes the launch."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     if not given:
@@ -153,28 +153,28 @@ def _arguments(call: ast.Call, values: Mapping[str, str], lines: Sequence[bytes]
     behind[-1] = lines[last - 1][column if last == line else 0 : end]
     comma = any(b"," in part.partition(b"#")[0] for part in behind)
     words = ", ".join(f"{name}={text}" for name, text in values.items())
-    return Edit((last, end), (last, end), words if comma else f", {words}")
+    return TextEdit((last, end), (last, end), words if comma else f", {words}")
 
 
-def _grid(grid: ast.Lambda, values: Mapping[str, str]) -> Iterator[Edit]:
+def _grid(grid: ast.Lambda, values: Mapping[str, str]) -> Iterator[TextEdit]:
     """The lambda's tuple, with the values in the place of what it reads of its parameter."""
     if len(grid.args.args) != 1 or not isinstance(grid.body, ast.Tuple):
         raise NotAllowed(grid, 'write a grid as lambda META: (..., META["BLOCK"], ...)')
     meta = grid.args.args[0].arg
     body = grid.body
-    yield Edit((grid.lineno, grid.col_offset), (body.lineno, body.col_offset), "")
+    yield TextEdit((grid.lineno, grid.col_offset), (body.lineno, body.col_offset), "")
     for node in ast.walk(body):
         match node:
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)) if (
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))) if (
                 name == meta
             ):
                 if key not in values:
                     raise NotAllowed(node, f"{meta}[{json.dumps(key)}]: no configuration sets it")
                 end = (node.end_lineno or 0, node.end_col_offset or 0)
-                yield Edit((node.lineno, node.col_offset), end, values[key])
+                yield TextEdit((node.lineno, node.col_offset), end, values[key])
 
 
-def _edited(source: str, edits: Sequence[Edit]) -> str:
+def _edited(source: str, edits: Sequence[TextEdit]) -> str:
     """The source with these edits, none of which overlap."""
     starts, lines = [0], source.encode().splitlines(keepends=True)
     for line in lines:
