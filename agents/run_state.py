@@ -327,7 +327,7 @@ class RunState:
 
     @property
     def best_of_search(self) -> tuple[Evaluation, Timed] | None:
-        """As `best`, by the evaluations of the search, without confirmations."""
+        """The best by the evaluations of the search, without confirmations."""
         timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
         return max(timed, key=lambda one: one[1].rank, default=None)
 

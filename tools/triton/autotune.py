@@ -26,7 +26,7 @@ FORM = (
     'write @triton.autotune(configs=[triton.Config({"BLOCK": 512}, num_warps=4), ...], key=[...])'
 )
 Configs = Sequence[Mapping[str, ast.expr]]
-"""Of each configuration the values of constants, warps and stages."""
+"""Values of constants, warps and stages, for each configuration."""
 
 
 @dataclass(frozen=True)
