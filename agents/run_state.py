@@ -28,6 +28,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Correct, Crashed, Timed, Unsafe, Wrong
 
@@ -323,13 +324,13 @@ class RunState:
 
         What the human rejected, or has not decided on, is not accepted.
         """
-        return max(self.counted.values(), key=lambda one: one[1].rank, default=None)
+        return _best(list(self.counted.values()))
 
     @property
     def best_of_search(self) -> tuple[Evaluation, Timed] | None:
         """The best by the evaluations of the search, without confirmations."""
         timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
-        return max(timed, key=lambda one: one[1].rank, default=None)
+        return _best(list(timed))
 
     @cached_property
     def tried(self) -> list[Tried]:
@@ -389,6 +390,11 @@ class RunState:
         spent, most = self.evaluations + self.tuned, self.limits.evaluations
         kept = 1 if self.limits.confirmations and spent > 1 else 0
         return most is None or spent + 1 + kept <= most
+
+
+def _best(timed: Sequence[tuple[Evaluation, Timed]]) -> tuple[Evaluation, Timed] | None:
+    place = best_of([outcome for _, outcome in timed])
+    return None if place is None else timed[place]
 
 
 def states(turns: Iterable[Turn], limits: Limits | None = None) -> Iterator[RunState]:

@@ -360,18 +360,6 @@ class Timed(Value):
         every case."""
         return memory_share(self.cases)
 
-    @property
-    def rank(self) -> tuple[float, float, float]:
-        """What candidates are compared by, the larger the better: speed, and, where memory counts,
-        memory among those whose speeds differ by less than a step of EQUAL."""
-        share = self.memory_share
-        steps = math.log(self.ratio) / math.log(EQUAL)
-        return (steps, 0.0, 0.0) if share is None else (round(steps), -share, steps)
-
-
-EQUAL = 1.01
-"""Ratio of two speeds that count as equal where memory is the second objective."""
-
 
 def memory_share(cases: Sequence[CaseTime]) -> float | None:
     """Memory over the baseline's in these cases, as a weighted geometric mean; None where it is not

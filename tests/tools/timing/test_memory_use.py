@@ -13,6 +13,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.contract_text import domain_lines
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.shipped import task_folder
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import AnyTime, Case, MemoryUse, Timed
 from astra_vgpu.ground.errors import BadInput
@@ -43,16 +44,17 @@ def test_a_measured_tie_with_less_memory_is_accepted() -> None:
 
 def test_less_memory_is_no_excuse_for_time() -> None:
     assert judge_times([needing(measured(0.9), 10)])[1] == "slower"
-    cases = [needing(measured(1.0, half=0.008), 10), needing(measured(0.97), 10)]
+    cases = [needing(measured(1.02), 10), needing(measured(0.97), 10)]
     assert judge_times(cases)[1] == "tie", "a case may be slower"
     assert judge_times([needing(estimated(1.0), 10)])[1] == "tie", "an estimate leaves it open"
     assert judge_times([needing(measured(1.3), 5000)])[1] == "accepted"
 
 
-def test_of_equally_fast_candidates_the_smaller_is_the_better() -> None:
+def test_of_equally_fast_candidates_the_smallest_is_the_best() -> None:
     small, large, fast = timed(1.200, 10), timed(1.203, 900), timed(1.3, 900)
-    assert large.rank < small.rank < fast.rank
-    assert timed(1.200, None).rank < timed(1.203, None).rank, "without memory speed decides"
+    assert best_of([large, small]) == 1 and best_of([small, large, fast]) == 2
+    assert best_of([timed(1.200, None), timed(1.203, None)]) == 1, "without memory speed decides"
+    assert best_of([large, timed(1.203, 900)]) == 0 and best_of([]) is None
     assert (small.memory_share, timed(1.2, None).memory_share) == (0.01, None)
 
 
