@@ -11,7 +11,7 @@ from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Timed
 from astra_vgpu.ground.errors import BadInput
 
-MARK = "tune:"
+MARKS = ("tune:", "triton.autotune")
 PROMPT = (
     "You may leave constants open: after `constexpr int kThreads = 256;` or `#define ROWS 4`, write"
     " `// tune: 64 128 512` with other integers to try, and put relations on lines of their own, as"
@@ -23,7 +23,8 @@ PROMPT = (
 TRITON_PROMPT = (
     "In a Triton file, mark an integer of the launcher or a `tl.constexpr(...)`, as in"
     " `BLOCK = 1024  # tune: 512 1024 2048`, and write relations as `# require: ...`. Each"
-    " combination of values is compiled separately, so mark few constants."
+    " combination of values is compiled separately, so mark few constants. `@triton.autotune` is"
+    " such a mark, too: its configurations are the values."
 )
 PLAN_PROMPT = (
     "The coder may mark constants, such as threads per block, with other values to try. The "
@@ -57,7 +58,7 @@ def _tried(tuning: Tuning, name: str) -> str:
 
 def unreadable_marks(source: str) -> str | None:
     """Why the marks of a source cannot be used, as text; None if they can, or there are none."""
-    if MARK not in source:
+    if not any(mark in source for mark in MARKS):
         return None
     try:
         read_space(source)
@@ -69,7 +70,7 @@ def unreadable_marks(source: str) -> str | None:
 @lru_cache(maxsize=256)
 def is_marked(source: str) -> bool:
     """Whether it leaves constants open that can be tuned."""
-    return MARK in source and unreadable_marks(source) is None
+    return any(mark in source for mark in MARKS) and unreadable_marks(source) is None
 
 
 def to_tune(state: RunState) -> Kernel | None:

@@ -88,7 +88,10 @@ def _task(context: ChatContext, state: RunState) -> Section:
 
 def _rules(context: ChatContext, state: RunState) -> Section | None:
     basis = _basis(state)
-    return Section("How candidates are compared", comparison_text(basis)) if basis else None
+    if basis is None:
+        return None
+    text = comparison_text(basis, memory=context.task.memory is not None)
+    return Section("How candidates are compared", text)
 
 
 def _cases(context: ChatContext, state: RunState) -> Section | None:

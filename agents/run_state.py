@@ -6,7 +6,7 @@ No other code keeps state about a chat, so a transcript that is read back gives 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,6 +28,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Correct, Crashed, Timed, Unsafe, Wrong
 
@@ -318,18 +319,18 @@ class RunState:
 
     @cached_property
     def best(self) -> tuple[Evaluation, Timed] | None:
-        """The accepted candidate with the highest ratio over the baseline, the first of equals.
+        """The accepted candidate with the highest ratio over the baseline, the first of equals;
+        where memory counts, of those that are about as fast the one that needs least.
 
         What the human rejected, or has not decided on, is not accepted.
         """
-        return max(self.counted.values(), key=lambda one: one[1].ratio, default=None)
+        return _best(list(self.counted.values()))
 
     @property
     def best_of_search(self) -> tuple[Evaluation, Timed] | None:
-        """The accepted candidate with the highest ratio over the baseline by the evaluations of the
-        search, without confirmations."""
+        """The best by the evaluations of the search, without confirmations."""
         timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
-        return max(timed, key=lambda one: one[1].ratio, default=None)
+        return _best(list(timed))
 
     @cached_property
     def tried(self) -> list[Tried]:
@@ -389,6 +390,11 @@ class RunState:
         spent, most = self.evaluations + self.tuned, self.limits.evaluations
         kept = 1 if self.limits.confirmations and spent > 1 else 0
         return most is None or spent + 1 + kept <= most
+
+
+def _best(timed: Sequence[tuple[Evaluation, Timed]]) -> tuple[Evaluation, Timed] | None:
+    place = best_of([outcome for _, outcome in timed])
+    return None if place is None else timed[place]
 
 
 def states(turns: Iterable[Turn], limits: Limits | None = None) -> Iterator[RunState]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.report.results_text import OF_VERDICT
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.timing.comparison import Comparison, compared
 from astra_chat.tools.types import Timed
 
@@ -61,6 +62,7 @@ class Standing:
 def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
     """Yields the standing of every timed candidate, in order."""
     best: Timed | None = None
+    known = list[Timed]()
     for one in rounds:
         parent = _timed(one.parent)
         for attempt in one.attempts:
@@ -69,7 +71,9 @@ def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
                 continue
             counts = attempt.rejected is None and attempt.passed
             counts &= timed.verdict == "accepted" or attempt.leads
-            kept = counts and (best is None or timed.ratio > best.ratio)
+            known += [timed] if counts else []
+            place = best_of(known)
+            kept = counts and place == len(known) - 1
             yield Standing(
                 one.number,
                 attempt,
@@ -78,7 +82,7 @@ def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
                 over_best=compared(timed, best) if best else None,
                 kept=kept,
             )
-            best = timed if kept else best
+            best = known[place] if place is not None else None
 
 
 def rounds_without_gain(rounds: Sequence[Round]) -> int:

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.types import Timed, Value
 from astra_chat.tools.wording import did_you_mean
 
@@ -107,7 +108,7 @@ def _last(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
 def _beam(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
     """The best few in turn. The baseline and each correct candidate may be among them."""
     correct = [0, *(i for i, one in enumerate(tried) if i and one.correct)]
-    best = sorted(correct, key=lambda index: (-tried[index].ratio, index))[: strategy.parents]
+    best = _in_order(tried, correct)[: strategy.parents]
     return best[rounds % len(best)]
 
 
@@ -146,7 +147,18 @@ def _gain(one: Tried) -> float:
 def _ranked(tried: Sequence[Tried]) -> list[int]:
     """The accepted ones, best first, then the baseline."""
     accepted = [index for index, one in enumerate(tried) if one.accepted]
-    return [*sorted(accepted, key=lambda index: (-tried[index].ratio, index)), 0]
+    return [*_in_order(tried, accepted), 0]
+
+
+def _in_order(tried: Sequence[Tried], some: Sequence[int]) -> list[int]:
+    """Some of them from the highest ratio to the lowest, before all the best of those that were
+    timed: where memory counts, that is another."""
+    order = sorted(some, key=lambda index: (-tried[index].ratio, index))
+    outcomes = [(i, one.outcome) for i in order if (one := tried[i].evaluation)]
+    timed = [(i, outcome) for i, outcome in outcomes if isinstance(outcome, Timed)]
+    place = best_of([outcome for _, outcome in timed])
+    first = [] if place is None else [timed[place][0]]
+    return [*first, *(i for i in order if i not in first)]
 
 
 CHOICES: dict[Kind, Callable[[Strategy, Sequence[Tried], int], int]] = {

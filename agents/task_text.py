@@ -22,7 +22,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
-from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
+from astra_chat.tools.timing.verdict import LESS_MEMORY, MIN_GAIN, NO_REGRESSION
 from astra_chat.tools.triton.launcher import launcher_head
 from astra_chat.tools.types import Basis, Device
 from astra_vgpu.ground.errors import BadInput
@@ -161,8 +161,9 @@ def basis_of(device: Device) -> Basis:
     return "measured" if device.kind == "cuda" else "estimated"
 
 
-def comparison_text(basis: Basis) -> str:
-    """How candidates are compared, and what cannot be told from nothing: one threshold for all."""
+def comparison_text(basis: Basis, *, memory: bool = False) -> str:
+    """How candidates are compared, and what cannot be told from nothing: one threshold for all.
+    `memory`: whether a call's memory is the task's second objective."""
     interval = (
         "its whole 90 % prediction interval lies above 1 and no single case's interval lies"
         " entirely below 1. The less similarly two kernels spend their time, the wider the"
@@ -179,7 +180,21 @@ def comparison_text(basis: Basis) -> str:
         " does not justify a round. Of two tied candidates, the one with the higher ratio counts "
         "as the better, and if their ratios are equal, the earlier one. Predictions are scored at "
         "this resolution. A `parent` may also be a"
-        " discarded candidate."
+        f" discarded candidate.{_memory_text(basis) if memory else ''}"
+    )
+
+
+def _memory_text(basis: Basis) -> str:
+    """How memory counts beside speed."""
+    text = (
+        "\nMemory: of two candidates whose ratios differ by less than 1 %, the one that needs less"
+        " memory counts as the better."
+    )
+    if basis == "estimated":
+        return text
+    return (
+        f"{text} A tie with the baseline in which no case's interval begins below {NO_REGRESSION}"
+        f" is accepted if its memory is at most {LESS_MEMORY} times the baseline's."
     )
 
 

@@ -37,6 +37,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Correct, Timed, Value
@@ -206,7 +207,8 @@ def _would_be_best(state: RunState, evaluation: Evaluation) -> bool:
         return False
     if evaluation.confirms and state.before_confirmation is None:
         return False
-    return state.best is None or timed.ratio > state.best[1].ratio
+    known = [one for _, one in state.counted.values()]
+    return best_of([*known, timed]) == len(known)
 
 
 def _repair_of_winner(state: RunState) -> Step | None:

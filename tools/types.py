@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -141,6 +143,24 @@ class Profile(Value):
         return next((m for m in self.metrics if m.name == name), None)
 
 
+class MemoryUse(Value):
+    """Bytes that a call needs besides its inputs: results, and workspaces as far as it uses
+    them."""
+
+    bytes: int = Field(ge=0)
+    baseline_bytes: int = Field(ge=0)
+    eager_bytes: int = Field(ge=0)
+    """What PyTorch's own operators allocate, according to the contract."""
+
+    @property
+    def text(self) -> str:
+        """ "1.2 MB, the baseline 8.4 MB, eager PyTorch 131 MB (0.9 %)"."""
+        share = f" ({100 * self.bytes / self.eager_bytes:.2g} %)" if self.eager_bytes else ""
+        sizes = (self.bytes, self.baseline_bytes, self.eager_bytes)
+        own, baseline, eager = (f"{size / 1e6:.3g} MB" for size in sizes)
+        return f"{own}, the baseline {baseline}, eager PyTorch {eager}{share}"
+
+
 class CaseTime(Value):
     """Baseline and candidate on one case, L2-cold device time per call."""
 
@@ -155,6 +175,8 @@ class CaseTime(Value):
     """95 % interval if measured, the model's error bar if estimated."""
     limit_us: Microseconds
     percent_of_limit: float
+    memory: MemoryUse | None = Field(default=None, exclude_if=lambda memory: memory is None)
+    """None: the contract does not ask for it, or not all blocks of a call ran."""
 
 
 class MeasuredTime(CaseTime):
@@ -331,6 +353,22 @@ class Timed(Value):
     @property
     def basis(self) -> Basis:
         return self.cases[0].basis
+
+    @property
+    def memory_share(self) -> float | None:
+        """Memory over the baseline's, as a weighted geometric mean; None where it is not known of
+        every case."""
+        return memory_share(self.cases)
+
+
+def memory_share(cases: Sequence[CaseTime]) -> float | None:
+    """Memory over the baseline's in these cases, as a weighted geometric mean; None where it is not
+    known of every case."""
+    uses = [(one.memory, one.weight) for one in cases if one.memory]
+    if len(uses) < len(cases) or not sum(weight for _, weight in uses):
+        return None
+    logs = [w * math.log(max(m.bytes, 1) / max(m.baseline_bytes, 1)) for m, w in uses]
+    return math.exp(sum(logs) / sum(weight for _, weight in uses))
 
 
 Outcome = Annotated[

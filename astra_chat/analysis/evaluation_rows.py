@@ -255,6 +255,8 @@ def _case(time: AnyTime, launches: dict[str, str], profile: Profile | None) -> C
         ratio_high=time.ratio_high,
         limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
+        baseline_memory_bytes=time.memory.baseline_bytes if time.memory else None,
+        memory_bytes=time.memory.bytes if time.memory else None,
         baseline_warm_us=measured.baseline_warm_us if measured else None,
         warm_us=measured.warm_us if measured else None,
         baseline_event_us=measured.baseline_event_us if measured else None,

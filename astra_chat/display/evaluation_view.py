@@ -131,8 +131,14 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
         f"slowest case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
         f" ({least.ratio_low:.3f} to {least.ratio_high:.3f})"
     )
+    lines += memory_lines(timed.cases)
     reached = f"{timed.basis} {percent_of_limit(timed):.0f} % of the physical limit"
     return [*lines, f"all cases, weighted: {reached}"]
+
+
+def memory_lines(cases: Sequence[CaseTime]) -> list[str]:
+    """What a call of each case needs of memory, where that counts."""
+    return [f"memory of a call of {c.case.label}: {c.memory.text}" for c in cases if c.memory]
 
 
 def band_line(argument: str, share: float) -> str:
@@ -188,6 +194,7 @@ def case_table(evaluation: Evaluation) -> RenderableType:
     for case in timed.cases:
         table.add_row(*_case_cells(case))
     parts: list[RenderableType] = [Text(how, style="italic"), table]
+    parts += map(Text, memory_lines(timed.cases))
     if measured:
         parts.append(_other_times([c for c in timed.cases if isinstance(c, MeasuredTime)]))
     notes = sorted({c.note for c in timed.cases if isinstance(c, MeasuredTime) and c.note})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from astra_chat.display.evaluation_view import memory_lines
 from astra_chat.display.tables import FigureTable
 from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import AnyTime, Basis, Device
@@ -32,7 +33,8 @@ def table(summary: RunSummary) -> list[RenderableType]:
     total = f"all cases, weighted: {timed.basis} {timed.ratio:.2f}x the baseline's speed"
     if timed.confirmed:
         total += ", confirmed on fresh seeds"
-    return [title, rows, Text(total, "bold green")]
+    memory = map(Text, memory_lines(timed.cases))
+    return [title, rows, *memory, Text(total, "bold green")]
 
 
 def where(basis: Basis, device: Device) -> str:

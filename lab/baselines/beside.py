@@ -40,7 +40,7 @@ FAILURE_CHARACTERS = 400
 LIKELY = (
     *("triton", "triton-pdl", "cute", "cute-pdl", "jit", "jit-pdl"),
     *("headers", "headers-pdl", "library", "torch-linear", "torch-mm", "torch-native"),
-    *("torch-router", "torch-sdpa", "torch-fused-moe"),
+    *("torch-router", "torch-sdpa", "torch-fused-moe", "torch-cross-entropy"),
 )
 """Kernels of today, those first that engines launch first."""
 

@@ -113,6 +113,17 @@ def experts(at: Tensors, values: Values) -> Tensors:
     return {"out": torch.einsum("tk,tkh->th", at["topk_weights"], results).to(x.dtype)}
 
 
+def cross_entropy(at: Tensors, values: Values) -> Tensors:
+    """Logits, then their cross-entropy, as eager PyTorch computes both: in bfloat16, which the
+    contract does not allow a kernel. On a CPU, where results are compared, in float32."""
+    operands = [at["hidden"], at["weight"]]
+    if not operands[0].is_cuda:
+        operands = [one.float() for one in operands]
+    logits = torch.nn.functional.linear(*operands)
+    loss = torch.nn.functional.cross_entropy(logits, at["target"], reduction="none")
+    return {"loss": loss.float()}
+
+
 @functools.cache
 def fused_experts() -> Callable[..., object]:
     """SGLang's function; it reads the arguments of a server, which are the usual ones here."""
@@ -130,6 +141,7 @@ OPERATORS: dict[str, Operator] = {
     "torch-router": router,
     "torch-sdpa": paged_sdpa,
     "torch-fused-moe": experts,
+    "torch-cross-entropy": cross_entropy,
 }
 
 

@@ -60,6 +60,9 @@ IN_TORCH: Mapping[str, tuple[TorchRival, ...]] = {
     "moe_experts_small": (
         TorchRival("torch-fused-moe", "SGLang's Triton fused_moe, tuned where SGLang has a file"),
     ),
+    "linear_cross_entropy": (
+        TorchRival("torch-cross-entropy", "F.linear and F.cross_entropy, all logits in bfloat16"),
+    ),
 }
 """Operators by task. In batch-invariant mode SGLang replaces the mean of forward_native by a Triton
 kernel; here it is PyTorch's."""

@@ -58,6 +58,7 @@ SCRIPTED = (
     "fused_add_rmsnorm_batch_invariant",
     "gemv_bf16",
     "gqa_paged_decode",
+    "linear_cross_entropy",
     "moe_experts_small",
     "qk_norm_rope_kv_append",
     "router_gate",

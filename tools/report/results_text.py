@@ -163,6 +163,9 @@ def times_text(evaluation: Evaluation, timed: Timed, *, short: bool = False) -> 
     if not short:
         rows.append(_cells("ratio", [f"{time.ratio:.2f}" for time in timed.cases]))
     rows.append(_cells(f"{timed.basis} us", [f"{time.median_us:.2f}" for time in timed.cases]))
+    if timed.memory_share is not None:
+        uses = [f"{time.memory.bytes / 1e6:.3g}" if time.memory else "-" for time in timed.cases]
+        rows.append(_cells("memory MB", uses))
     if any(metric.name == LEFT for metric in timed.profile.metrics):
         parts = (LEFT,) if short else (*TIME_PARTS.values(), LEFT)
         rows += [_cells(name, [_us(profile, name) for profile in profiles]) for name in parts]

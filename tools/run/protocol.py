@@ -270,6 +270,11 @@ class CaseReport(Message):
     digits."""
     on_numpy: dict[str, str] = Field(default_factory=dict)
     """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
+    workspace_bytes: int | None = Field(default=None, ge=0)
+    """Bytes of the workspaces up to the last one that a call wrote to, of all of them together;
+    None: nobody looked, or not all blocks ran."""
+    baseline_workspace_bytes: int | None = Field(default=None, ge=0)
+    """Those of the baseline, where it runs in the same process."""
     estimate: Estimate | None = None
     launches: tuple[CountedLaunch, ...] = ()
     times: RawTimes | None = None

@@ -53,6 +53,8 @@ class KnownBaseline:
 
     estimates: dict[KnownCall, Estimate] = field(default_factory=dict)
     """Estimates of its calls on the virtual GPU: an equal call has an equal estimate."""
+    workspace_bytes: dict[KnownCall, int | None] = field(default_factory=dict)
+    """What these calls use of the workspaces; None: not all blocks ran."""
     host_us: dict[KnownCall, float] = field(default_factory=dict)
     """What a call of its launcher keeps the host busy."""
     right: set[str] = field(default_factory=set)

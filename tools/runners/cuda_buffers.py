@@ -183,6 +183,19 @@ class BufferSets:
         whole = len(self._lies.blocks[number].members) == 1
         return blocks[number] if whole else blocks[number][:, self._lies.span(index)]
 
+    def workspace_bytes(self, launched: Sequence[int]) -> int:
+        """Bytes of all workspaces up to the last one that launches on these sets changed."""
+        used = 0
+        for index, arg in enumerate(self._task.args):
+            if arg.access == "workspace":
+                now, then = (self._own(of, index) for of in (self._tensors, self._filled))
+                size, ends = self.sizes[index], [0]
+                for which in launched:
+                    places = (now[which, :size] != then[which, :size]).nonzero()
+                    ends += [int(places[-1]) + 1] if len(places) else []
+                used += max(ends)
+        return used
+
     def inputs(self, which: int) -> dict[str, torch.Tensor]:
         """Bytes of each input buffer of a set, padding included."""
         own = enumerate(zip(self._task.args, self.sizes, strict=True))

@@ -54,6 +54,8 @@ HALF_WIDTH = 0.005
 WARM_BLOCKS, WARM_LAUNCHES = 5, 20
 EVENT_LAUNCHES, EVENT_ROUNDS = 120, 6
 """Launches with an event pair around each, and rounds of them, at most. A sixth warms up."""
+WORKSPACE_LAUNCHES = 2
+"""One could end with bytes that its workspace held before."""
 SETTLING_ELEMENTS, SETTLING_KERNELS, SETTLING_TURNS = 2**17, 100, 3
 """Ten kernels of 64 blocks on a second stream were enough."""
 
@@ -123,6 +125,7 @@ class TimedCall:
             host_us=sum(host for _, host in self._least_late.values()),
             other_processes=self._clock.others,
         )
+        used = [self._workspace_bytes(side) for side in (0, 1)]
         if changed := self._sides[1].state.changed():
             return CaseReport(changed=changed[0])
         began = time.perf_counter()
@@ -131,7 +134,21 @@ class TimedCall:
         report = verified(self._task, self._call, self._sets, self._random)
         self._sets.wipe()
         spent_s = time.perf_counter() - began
-        return report.model_copy(update={"times": times, "compared_s": spent_s})
+        more = {"baseline_workspace_bytes": used[0], "workspace_bytes": used[1]}
+        return report.model_copy(update={"times": times, "compared_s": spent_s, **more})
+
+    def _workspace_bytes(self, side: int) -> int | None:
+        """Returns what launches on a few sets use of the workspaces, outside the timed replays;
+        None where memory does not count."""
+        if self._task.memory is None:
+            return None
+        launched = self._sets.order[:WORKSPACE_LAUNCHES]
+        self._forget(side)
+        self._sets.refill()
+        for which in launched:
+            self._enqueue(side, which)
+        torch.cuda.synchronize()
+        return self._sets.workspace_bytes(launched)
 
     def _expect(self, baseline: Replay) -> None:
         """Put into every set what its results are compared with."""

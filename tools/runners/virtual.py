@@ -163,8 +163,13 @@ class _Run:
             return fault_report(fault, item_bytes(args, call.case))
         finally:
             memory.unregister()
-        seconds = time.monotonic() - start
-        return CaseReport(seconds=seconds, unchanged=unchanged, **self._remarks(call.launches))
+        used = None if sampled else _workspace_bytes(args, written)
+        return CaseReport(
+            seconds=time.monotonic() - start,
+            unchanged=unchanged,
+            workspace_bytes=used,
+            **self._remarks(call.launches),
+        )
 
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
         """What there is to say besides the results; a time and its counters where asked for."""
@@ -195,6 +200,12 @@ class _Run:
                 for r in reports
             )
         return report
+
+
+def _workspace_bytes(args: Sequence[Arg], written: Sequence[Mask]) -> int:
+    """Bytes of all workspaces up to the last one that was stored to."""
+    masks = [mask for arg, mask in zip(args, written, strict=True) if arg.access == "workspace"]
+    return sum(int(len(mask) - mask[::-1].argmax()) if mask.any() else 0 for mask in masks)
 
 
 def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:

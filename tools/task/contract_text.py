@@ -120,7 +120,8 @@ def domain_lines(task: Task) -> list[str]:
     dims = (dim_text(name, dim) for name, dim in task.dims.items())
     rule = task.batch_invariant
     invariant = [f"batch-invariant: {rule.text}"] if rule else []
-    return [*dims, *relations, *groups_text(task), *invariant]
+    memory = [task.memory.text] if task.memory else []
+    return [*dims, *relations, *groups_text(task), *invariant, *memory]
 
 
 def groups_text(task: Task) -> Iterator[str]:

@@ -20,6 +20,7 @@ from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
 from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
 from astra_chat.tools.task.expressions import parse
+from astra_chat.tools.task.memory import Memory
 from astra_chat.tools.task.precision import LEAST_NORMAL, Precision
 from astra_chat.tools.task.shipped import BUILTIN, task_folder, task_names
 from astra_chat.tools.task.task_file import (
@@ -70,6 +71,8 @@ class Task(Domain):
     folder, or of an installed module. None: reference.py does."""
     precision: Precision = Field(default_factory=Precision)
     """How near a midpoint an exact result has to be for either neighbour to be right."""
+    memory: Memory | None = None
+    """What memory a call needs as a second objective; None: only its speed counts."""
     tensor_float32: bool = False
     """Grants what the audit refuses of float32 contracts: tensor cores, TF32, 16-bit arithmetic."""
     flags: tuple[str, ...]
@@ -137,10 +140,14 @@ class Task(Domain):
                     yield (section, at), str(error)
 
     def _unnamed(self) -> Iterator[Problem]:
-        """Names in [precision] that are no dim or integer scalar of the task."""
+        """Names in [precision] and [memory] that are no dim or integer scalar of the task."""
         known = {*self.dims, *(s.name for s in self.scalars if s.type == "int64_t")}
-        for name in sorted(parse(self.precision.summands).names - known):
-            yield ("precision", "summands"), f"'{name}' is neither a dim nor an integer scalar"
+        said = {("precision", "summands"): self.precision.summands}
+        if self.memory:
+            said["memory", "eager"] = self.memory.eager
+        for place, text in said.items():
+            for name in sorted(parse(text).names - known):
+                yield place, f"'{name}' is neither a dim nor an integer scalar"
 
     def band_factor(self, case: Case) -> float:
         """Width of the band on either side of a midpoint, over an element's sum of terms."""

@@ -17,7 +17,8 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport
-from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.run.runner import KnownCall, Runner
+from astra_chat.tools.task.memory import memory_use
 from astra_chat.tools.timing.gpu_samples import below_limit, case_limit_us, measured_time
 from astra_chat.tools.timing.intervals import mean, mean_interval
 from astra_chat.tools.timing.timed_sets import judged
@@ -29,6 +30,7 @@ from astra_chat.tools.types import (
     Profile,
     Timed,
     Wrong,
+    memory_share,
 )
 from astra_chat.tools.virtual_gpu.adapter import COVERAGE, Estimate, ratio_interval
 
@@ -36,6 +38,9 @@ MIN_GAIN = 1.01
 """What the lower end of the mean's interval must exceed to be accepted; slower likewise."""
 NO_REGRESSION = 0.98
 """A measured case whose interval reaches below this keeps a candidate from being accepted."""
+LESS_MEMORY = 0.9
+"""Where memory counts, a candidate that is as fast as the baseline and needs at most this share of
+its memory is accepted."""
 
 
 Verdict = Literal["accepted", "tie", "slower"]
@@ -87,11 +92,13 @@ def time_cases(
         weight = weighted[index][1]
         if baselines:
             time: AnyTime | Implausible = estimated_time(runner, run, baselines[index], weight)
+            beside = runner.known.workspace_bytes.get(_key(baseline, oracle_cases[index]))
         else:
             time = measured_time(runner, run, weight)
+            beside = run.report.baseline_workspace_bytes
         if isinstance(time, Implausible):
             return time
-        timed[index] = TimedCase(time, run.report)
+        timed[index] = TimedCase(_with_memory(runner, time, run, beside), run.report)
         on_case(len(timed))
     return results.borne_out() or [timed[index] for index in range(len(oracle_cases))]
 
@@ -120,16 +127,26 @@ def _baseline_estimates(
     runner: Runner, baseline: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[Estimate] | Failure:
     """Estimates of the baseline's calls. One call each is enough in a runner's life."""
-    known, keys = (
-        runner.known.estimates,
-        [(baseline.folder, t.case.model_dump_json()) for t in oracle_cases],
-    )
+    known, keys = runner.known.estimates, [_key(baseline, one) for one in oracle_cases]
     news = [(key, t) for key, t in zip(keys, oracle_cases, strict=True) if key not in known]
     for run in runner.run(baseline, [t for _, t in news], "time") if news else ():
         if not isinstance(run, CaseRun):
             return run
-        known[baseline.folder, run.oracle_case.case.model_dump_json()] = run.report.estimated
+        known[_key(baseline, run.oracle_case)] = run.report.estimated
+        runner.known.workspace_bytes[_key(baseline, run.oracle_case)] = run.report.workspace_bytes
     return [known[key] for key in keys]
+
+
+def _key(build: Build, oracle_case: OracleCase) -> KnownCall:
+    return build.folder, oracle_case.case.model_dump_json()
+
+
+def _with_memory(runner: Runner, time: AnyTime, run: CaseRun, baseline: int | None) -> AnyTime:
+    """The time with what the call needs of memory, where that counts. `baseline`: bytes of the
+    workspaces that the baseline uses."""
+    own = run.report.workspace_bytes
+    found = memory_use(runner.task.memory, runner.task, time.case, own, baseline)
+    return time.model_copy(update={"memory": found}) if found else time
 
 
 @dataclass
@@ -179,7 +196,11 @@ class _Results:
 
 
 def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
-    """Weighted geometric mean of the ratios, the verdict, and why."""
+    """Weighted geometric mean of the ratios, the verdict, and why.
+
+    Where memory counts, a measured tie in no case of which the candidate may be slower is accepted
+    for less memory. By estimate a tie leaves open which is faster.
+    """
     ratio = mean([(c.ratio, c.weight) for c in cases])
     if cases[0].basis == "estimated":
         return ratio, *_estimated_verdict(cases)
@@ -187,7 +208,11 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     worst = min(cases, key=lambda c: c.ratio_low)
     if low <= MIN_GAIN:
         verdict: Verdict = "slower" if high < 1 / MIN_GAIN else "tie"
-        return ratio, verdict, f"95 % interval {low:.3f} to {high:.3f}"
+        words, share = f"95 % interval {low:.3f} to {high:.3f}", memory_share(cases)
+        even = verdict == "tie" and worst.ratio_low >= NO_REGRESSION
+        if even and share is not None and share <= LESS_MEMORY:
+            return ratio, "accepted", f"{words}, at {share:.2g} times the baseline's memory"
+        return ratio, verdict, words
     if worst.ratio_low < NO_REGRESSION:
         why = f"{worst.case.label} may be slower: {worst.ratio_low:.3f} to {worst.ratio_high:.3f}"
         return ratio, "tie", why

@@ -2,6 +2,7 @@
 
 candidate     what is read of a source: kernels, constants, launcher
 kernel_guard  what the body of a kernel may contain
+autotune      @triton.autotune as marked constants
 allowed       names of triton.language that a kernel may use
 expressions   arithmetic of the launcher: which of it is allowed, its types, its C++
 launcher      the launcher's statements

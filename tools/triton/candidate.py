@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton import allowed
+from astra_chat.tools.triton.autotune import without_autotune
 from astra_chat.tools.triton.expressions import NotAllowed
 from astra_chat.tools.triton.kernel_guard import is_plain, kernel_findings
 from astra_chat.tools.triton.launcher import KernelHead, Statement, read_launcher
@@ -22,7 +23,6 @@ SOURCE_BYTES = 512 * 1024
 """The longest source that is looked at."""
 _ADVICE = {
     "torch": "do not use torch: the caller passes all arguments to the launcher",
-    "triton.autotune": "choose the configuration in the launcher: if, num_warps=, num_stages=",
     "triton.heuristics": "compute the constant in the launcher",
 }
 
@@ -35,6 +35,8 @@ class TritonSource:
     launcher: tuple[Statement, ...]
     lines: frozenset[int]
     """Lines of the launcher, which Triton's compiler does not get."""
+    text: str
+    """The file; of one with @triton.autotune what it stands for (autotune.py)."""
 
 
 def read_source(source: str, task: Task) -> TritonSource | tuple[Finding, ...]:
@@ -44,8 +46,8 @@ def read_source(source: str, task: Task) -> TritonSource | tuple[Finding, ...]:
     if task.binding is not None:
         return (Finding(line=1, what="a task with a [binding] takes CUDA sources only"),)
     try:
-        tree = ast.parse(source)
-        return _read(tree, task)
+        text = without_autotune(source)
+        return _read(ast.parse(text), text, task)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or getattr(error, "line", None) or 1
         what = str(error) if isinstance(error, NotAllowed) else f"it is not valid Python: {error}"
@@ -54,7 +56,7 @@ def read_source(source: str, task: Task) -> TritonSource | tuple[Finding, ...]:
         return (Finding(line=1, what="it is nested too deeply"),)
 
 
-def _read(tree: ast.Module, task: Task) -> TritonSource | tuple[Finding, ...]:
+def _read(tree: ast.Module, text: str, task: Task) -> TritonSource | tuple[Finding, ...]:
     """Raises NotAllowed for the launcher's first fault."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     jit = {name: one for name, one in functions.items() if one.decorator_list}
@@ -71,7 +73,7 @@ def _read(tree: ast.Module, task: Task) -> TritonSource | tuple[Finding, ...]:
         return tuple(findings)
     statements = read_launcher(launcher, task, heads, constants)
     end = launcher.end_lineno or launcher.lineno
-    return TritonSource(heads, statements, frozenset(range(launcher.lineno, end + 1)))
+    return TritonSource(heads, statements, frozenset(range(launcher.lineno, end + 1)), text)
 
 
 def _module(tree: ast.Module, task: Task, jit: set[str]) -> Iterator[Finding]:

@@ -118,7 +118,7 @@ def translated(
     if not isinstance(found[0], TritonSource):
         return Refused(gate="guard", findings=found)
     read, asked = found
-    text = _kernels_only(source, read.lines)
+    text = _kernels_only(read.text, read.lines)
     try:
         return _Text(task, read, asked, _Compiler(text, _number(arch), stop or Stop())).text()
     except (NotCompiled, BadInput) as error:

@@ -8,7 +8,7 @@ ranking has made it. The best point is confirmed on fresh inputs, as any winner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.expressions import assignments
+from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.tuning.by_shape import Estimates, table_for
 from astra_chat.tools.tuning.halving import halved
@@ -104,7 +105,7 @@ def tune(
         chosen, kept = [places[name] for name in halves.order], len(halves.left)
     evaluations = _judged(judge, ranked, chosen, kept, tell)
     made = {i: _point(ranked, i, evaluations.get(i)) for i in ranked.order}
-    best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))
+    best = _best(evaluations)
     winner = _winner(judge, ranked, best, by_shape, tell) if made[best].ratio else None
     judged_first = sorted(made.values(), key=lambda p: (-(p.ratio or 0.0), p.evaluation is None))
     return TuningReport(
@@ -221,6 +222,14 @@ def _judged(
 
 def _correct(evaluation: Evaluation | None) -> bool:
     return evaluation is not None and isinstance(evaluation.outcome, Timed)
+
+
+def _best(evaluations: Mapping[int, Evaluation]) -> int:
+    """The best of the judged points; the first where none was timed."""
+    outcomes = [(i, evaluations[i].outcome) for i in sorted(evaluations)]
+    timed = [(i, outcome) for i, outcome in outcomes if isinstance(outcome, Timed)]
+    place = best_of([outcome for _, outcome in timed])
+    return min(evaluations) if place is None else timed[place][0]
 
 
 def _rank(ratio: float | str) -> float:

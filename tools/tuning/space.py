@@ -7,7 +7,8 @@
     BLOCK = 1024  # tune: 512 1024 2048
     # require: BLOCK * WARPS <= 8192
 
-The second is the form of a Triton file, for names of its launcher and for tl.constexpr(...). The
+The second is the form of a Triton file, for names of its launcher and for tl.constexpr(...); its
+@triton.autotune stands for such a mark (triton/autotune.py). The
 source stays a file that compiles: what stands there is the starting point. A relation is an
 expression as in task.toml.
 """
@@ -24,6 +25,8 @@ from itertools import product
 from astra_chat.tools.language import COMMENTS, Language, is_extension, language_of
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
+from astra_chat.tools.triton.autotune import without_autotune
+from astra_chat.tools.triton.expressions import NotAllowed
 from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
@@ -107,6 +110,7 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
     for marked ones. Raises BadInput that names the line, and for a torch extension."""
     if is_extension(source):
         raise BadInput("a torch extension's constants are not tuned: leave out the `tune:` marks")
+    source = _plain(source)
     parameters, relations = dict[str, TuningParameter](), list[str]()
     wanted, offset, language = dict(given), 0, language_of(source)
     sign, form = COMMENTS[language], TRITON_FORM if language == "triton" else FORM
@@ -136,6 +140,19 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
     space = Space(source, tuple(parameters.values()), tuple(relations))
     _require_sound(space, form)
     return space
+
+
+def _plain(source: str) -> str:
+    """The source with a marked constant in the place of each @triton.autotune. Raises BadInput."""
+    if language_of(source) != "triton":
+        return source
+    try:
+        return without_autotune(source)
+    except NotAllowed as error:
+        raise BadInput(f"line {error.line}: {error}") from None
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise BadInput(f"line {line}: it is not valid Python: {error}") from None
 
 
 def _constant(code: str, language: Language) -> tuple[str, int, int] | None:

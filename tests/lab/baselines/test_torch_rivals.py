@@ -36,6 +36,8 @@ SMALL = {
     "other_pages": 2,
     "spread": 40,
     "intermediate": 64,
+    "d": 64,
+    "vocab": 96,
 }
 
 

@@ -37,6 +37,13 @@ HONEST: dict[str, dict[str, Edits]] = {
         "as it is": (),
         "128 columns": (("triton.cdiv(n, 64)", "triton.cdiv(n, 128)"), ("N=64", "N=128")),
     },
+    "linear_cross_entropy": {
+        "as it is": (),
+        "powers of two": (
+            ("tl.exp(logits - largest[:, None])",
+             "tl.exp2((logits - largest[:, None]) * 1.4426950408889634)"),
+        ),
+    },
 }  # fmt: skip
 FAULTS: dict[str, dict[str, Edits]] = {
     "moe_sum_reduce": {
@@ -109,5 +116,15 @@ FAULTS: dict[str, dict[str, Edits]] = {
         "end of the sum missing": (("range(0, k, K)", "range(0, k - K + 1, K)"),),
         "sum in bfloat16": (("tl.dot(w, x, total)",
                              "tl.dot(w, x, total).to(tl.bfloat16).to(tl.float32)"),),
+    },
+    "linear_cross_entropy": {
+        "zeros past the vocabulary": (
+            ("    logits = tl.where((columns < vocab)[None, :], logits, -3.0e38)\n", ""),
+        ),
+        "an ignored target counts": (("tl.where(used, top", "tl.where(token >= 0, top"),),
+        "no maximum": (("largest = tl.max(logits, axis=1)",
+                        "largest = tl.max(logits, axis=1) * 0.0"),),
+        "32-bit rows of the weight": (("columns.to(tl.int64)[None, :] * d",
+                                       "columns[None, :] * d"),),
     },
 }  # fmt: skip

@@ -9,6 +9,8 @@ from astra_chat.tools.task.shipped import task_folder
 KERNELS = Path(__file__).parent / "kernels"
 SOURCES = {path.stem: path.read_text() for path in sorted(KERNELS.glob("*.py"))}
 SOURCES["moe_sum_reduce"] = (task_folder("moe_sum_reduce") / "script" / "columns.py").read_text()
+_TILES = task_folder("linear_cross_entropy") / "script" / "tiles.py"
+SOURCES["linear_cross_entropy"] = _TILES.read_text()
 Edits = tuple[tuple[str, str], ...]
 
 

@@ -40,7 +40,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         ("import triton\n", "import triton\nprint(1)\n", "only imports, constants and functions"),
         ("import triton\n", "import triton\nEPS = open('x')\n", "a constant is NAME ="),
         ("import triton\n", "import triton\nclass A: pass\n", "only imports, constants"),
-        ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "configuration in the launcher"),
+        ("@triton.jit", "@triton.autotune([], [])\n@triton.jit", "@triton.autotune: configs:"),
         ("@triton.jit", "@triton.jit(noinline=True)", "@triton.jit as its only decorator"),
         ("BLOCK: tl.constexpr", "BLOCK: open('x')", "the only allowed annotation is tl.constexpr"),
         ("BLOCK: tl.constexpr", "BLOCK: tl.constexpr = open('x')", "a default must be a literal"),
