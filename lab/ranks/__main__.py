@@ -17,8 +17,8 @@ from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 
 if TYPE_CHECKING:
-    from lab.ranks.contract import RanksTask
-    from lab.ranks.judging import Asked, RanksEvaluation
+    from astra_chat.tools.task.ranks import RanksTask
+    from astra_chat.tools.ranks.judge import Asked, RanksEvaluation
 
 TASK = Path(__file__).parent / "allreduce_add_rmsnorm"
 CALLS, VIRTUAL_CALLS = 1000, 24
@@ -26,7 +26,7 @@ ROUNDS = 30
 
 
 def evaluate_one(options: argparse.Namespace) -> int:
-    from lab.ranks.judging import evaluate
+    from astra_chat.tools.ranks.judge import evaluate
 
     task, asked = _asked(options)
     if not options.kernel.is_file():
@@ -53,8 +53,8 @@ def try_faults(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace) -> tuple[RanksTask, Asked]:
     from astra_chat.tools.entropy import Entropy, Seed
-    from lab.ranks.contract import load_ranks
-    from lab.ranks.judging import Asked, devices
+    from astra_chat.tools.task.ranks import load_ranks
+    from astra_chat.tools.ranks.judge import Asked, devices
 
     task = load_ranks(options.task)
     device, ranks = devices(task, options.device, options.ranks)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_vgpu.ground.errors import AstraError
-from lab.ranks.contract import RanksTask
-from lab.ranks.group import Group
-from lab.ranks.judging import Asked, RanksEvaluation, Tell, evaluate
+from astra_chat.tools.task.ranks import RanksTask
+from astra_chat.tools.ranks.group import Group
+from astra_chat.tools.ranks.judge import Asked, RanksEvaluation, Tell, evaluate
 
 KILLED = "a rank killed during the calls"
 OUT = (

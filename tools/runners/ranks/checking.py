@@ -15,8 +15,8 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.runners.oracle import drawn_case
 from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.types import Case
-from lab.ranks.contract import RANK, RanksTask
-from lab.ranks.messages import Burst, Launched, RankRequest, RankSide
+from astra_chat.tools.task.ranks import RANK, RanksTask
+from astra_chat.tools.ranks.messages import Burst, Launched, RankRequest, RankSide
 
 Tensors = dict[str, torch.Tensor]
 ALIGNMENT = 1024

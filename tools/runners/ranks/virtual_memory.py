@@ -20,8 +20,8 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
-from lab.ranks.inside.stops import stopped_at_times
-from lab.ranks.messages import RankSide
+from astra_chat.tools.runners.ranks.stops import stopped_at_times
+from astra_chat.tools.ranks.messages import RankSide
 
 NEVER = 1 << 60
 """Instructions after which a wait counts as endless: the group's limit of time ends it before."""

@@ -23,10 +23,10 @@ from astra_chat.tools.timing.gpu_samples import interval
 from astra_chat.tools.types import Case, Device, Value, candidate_id
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
-from lab.ranks.contract import RanksTask
-from lab.ranks.group import Ended, Group, group_of
-from lab.ranks.messages import RIVAL, Burst, RankRequest, RankSide, Samples
-from lab.ranks.plans import Planned, planned
+from astra_chat.tools.task.ranks import RanksTask
+from astra_chat.tools.ranks.group import Ended, Group, group_of
+from astra_chat.tools.ranks.messages import RIVAL, Burst, RankRequest, RankSide, Samples
+from astra_chat.tools.ranks.plans import Planned, planned
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 NORM = "fused_add_rmsnorm"

@@ -11,10 +11,10 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.system.devices import wanted_device
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.ranks.__main__ import TASK
-from lab.ranks.contract import load_ranks
+from astra_chat.tools.task.ranks import load_ranks
 from lab.ranks.faults import FAULTS, tried, undetected
-from lab.ranks.judging import Asked, RanksEvaluation, devices, evaluate, slowest_time, unlike
-from lab.ranks.plans import Planned, planned
+from astra_chat.tools.ranks.judge import Asked, RanksEvaluation, devices, evaluate, slowest_time, unlike
+from astra_chat.tools.ranks.plans import Planned, planned
 
 KERNELS = ("baseline", "pull", "push")
 SEED = Seed("5")

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.types import Case, Value
-
-RIVAL = "nccl"
-"""The side that is NCCL's all-reduce, then a kernel: the name of its samples."""
 
 
 class RankSide(Value):
@@ -34,17 +32,22 @@ class RankRequest(Value):
     spec: str
     """Constants of the virtual GPU (gpu_specs.py)."""
     cases: tuple[Case, ...]
+    """Those that are called, then those that are counted."""
+    counted: int = 0
+    """The last so many cases are counted on a virtual GPU after the check, not checked."""
     sides: tuple[RankSide, ...]
     """The candidate; where times are measured, the baseline too, as the last."""
-    norm: RankSide | None = None
-    """The kernel that follows NCCL's all-reduce, where that rival is timed."""
+    rival: RankSide | None = None
+    """What follows the all-reduce of each rival, where rivals are timed."""
+    rivals: tuple[str, ...] = ()
+    """Rivals that are timed (runners/ranks/rivals.py)."""
     seed: str
     calls: int = 0
-    """Calls of the check; 0: times are measured."""
+    """Calls of the check."""
     burst: int = 20
     """Calls that are put on the stream before the host waits."""
     rounds: int = 0
-    """Samples of each side and case, when times are measured."""
+    """Samples of each side and case, where times are measured; 0: the calls are checked."""
     meeting: Path | None = None
     """File by which NCCL's ranks find each other."""
 
@@ -56,6 +59,21 @@ class Launched(Value):
     number: int
 
 
+class WrongCall(Value):
+    """The first wrong result of a burst."""
+
+    call: int
+    case: Case
+    argument: str
+    reason: Literal["value", "precision", "input_changed", "write_outside"]
+    index: tuple[int, ...] = ()
+    expected: float = 0.0
+    got: float = 0.0
+    bad: int = 0
+    total: int = 0
+    note: str = ""
+
+
 class Burst(Value):
     """The calls of a burst have ended, and were compared with float64."""
 
@@ -63,8 +81,25 @@ class Burst(Value):
     number: int
     checksums: tuple[int, ...]
     """A number for each call, made of the bits that all ranks must hold alike."""
-    wrong: str = ""
-    """The first wrong result."""
+    wrong: WrongCall | None = None
+    worst: float = 0.0
+    """Largest error over what is allowed."""
+    elements: int = 0
+    """Elements that were compared."""
+
+
+class Counted(Value):
+    """What one call of a case did on this rank, with all signals there when it began."""
+
+    event: Literal["counted"] = "counted"
+    number: int
+    """Place of the case among those that are counted."""
+    report: CaseReport
+    link_read_bytes: int
+    """Bytes of peers' memory that the call read, each once."""
+    link_written_bytes: int
+    own_bytes: int
+    """Bytes of this rank's own shared memory that it read or wrote, each once."""
 
 
 class Samples(Value):
@@ -80,9 +115,13 @@ class Failed(Value):
     """The rank cannot continue."""
 
     event: Literal["failed"] = "failed"
-    kind: Literal["crashed", "unsupported", "lacking"]
-    """A fault of the kernel, something that the virtual GPU cannot run, or one of the machine."""
+    kind: Literal["crashed", "unsafe", "unsupported", "lacking"]
+    """A fault of the kernel, one that the virtual GPU names, something that it cannot run, or one
+    of the machine."""
     message: str
+    where: str = ""
+    opcode: str = ""
+    line: int = 0
 
 
 class Memory(Value):
@@ -96,3 +135,5 @@ class Done(Value):
     """The rank has nothing left to do, and keeps its memory until it is ended."""
 
     event: Literal["done"] = "done"
+    lacking: dict[str, str] = {}
+    """Rivals that this machine does not have, and why."""

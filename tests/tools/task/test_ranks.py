@@ -9,7 +9,7 @@ import pytest
 
 from astra_vgpu.ground.errors import BadInput
 from lab.ranks.__main__ import TASK
-from lab.ranks.contract import load_ranks
+from astra_chat.tools.task.ranks import load_ranks
 
 
 def test_one_ranks_launcher_gets_arrays_of_pointers() -> None:

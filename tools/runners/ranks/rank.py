@@ -1,4 +1,4 @@
-"""One rank of a group: `python -m lab.ranks.inside.rank`, asked and answered by lines of JSON."""
+"""One rank of a group: `python -m astra_chat.tools.runners.ranks.rank`, asked and answered by lines of JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.runners.cuda_plans import DriverError
 from astra_chat.tools.types import Value
 from astra_chat.tools.virtual_gpu.adapter import Fault, PtxUnsupported
-from lab.ranks.contract import RanksTask, load_ranks
-from lab.ranks.inside.checking import (
+from astra_chat.tools.task.ranks import RanksTask, load_ranks
+from astra_chat.tools.runners.ranks.checking import (
     GUARD,
     GUARD_BYTES,
     Checking,
@@ -27,8 +27,8 @@ from lab.ranks.inside.checking import (
     placed,
     shared_name,
 )
-from lab.ranks.inside.timing import Timing, join
-from lab.ranks.messages import Done, Failed, Memory, RankRequest
+from astra_chat.tools.runners.ranks.timing import Timing, join
+from astra_chat.tools.ranks.messages import Done, Failed, Memory, RankRequest
 
 THREADS = 4
 
@@ -84,10 +84,10 @@ def _end_with(asked: IO[str]) -> None:
 
 def _rank(asked: RankRequest) -> Rank:
     if asked.device == "cuda":
-        from lab.ranks.inside.cuda_memory import CudaRank
+        from astra_chat.tools.runners.ranks.cuda_memory import CudaRank
 
         return CudaRank(asked.rank)
-    from lab.ranks.inside.virtual_memory import VirtualRank
+    from astra_chat.tools.runners.ranks.virtual_memory import VirtualRank
 
     return VirtualRank(asked.spec, _stops(asked))
 

@@ -19,16 +19,18 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import AstraError
-from lab.ranks.messages import Burst, Done, Failed, Launched, Memory, RankRequest, Samples
+from astra_chat.tools.ranks.messages import Burst, Done, Failed, Launched, Memory, RankRequest, Samples
 
-PROGRAM = (sys.executable, "-m", "lab.ranks.inside.rank")
+PROGRAM = (sys.executable, "-m", "astra_chat.tools.runners.ranks.rank")
 START_S = 180.0
 """Limit of time up to a rank's first report: torch is loaded, a GPU's context made."""
 KILL_S = 30.0
 """How long the driver may take to end a kernel that waits, after its process was killed."""
+STOP_S = 0.5
+"""How long a stop may wait to be seen."""
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0"}
 """NVLink multicast stays off, in NCCL too."""
-Message = Memory | Launched | Burst | Samples | Failed | Done
+Message = Memory | Launched | Burst | Counted | Samples | Failed | Done
 MESSAGES: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="event")])
 M = TypeVar("M", bound=Value)
 
@@ -37,9 +39,13 @@ M = TypeVar("M", bound=Value)
 class Ended:
     """Why a group was ended before all of its ranks were done."""
 
-    kind: Literal["crashed", "timed_out", "unsupported", "lacking"]
+    kind: Literal["crashed", "unsafe", "timed_out", "unsupported", "lacking"]
     rank: int
     message: str
+    limit_s: float = 0.0
+    """Of a group in which nothing was reported for so long."""
+    failed: Failed | None = None
+    """What the rank itself said."""
 
 
 @dataclass
@@ -116,15 +122,19 @@ class Group:
         return [member.process for member in self._members]
 
     def run(
-        self, seen: Callable[[int, Message], None] = lambda rank, message: None
+        self,
+        seen: Callable[[int, Message], None] = lambda rank, message: None,
+        stop: Stop | None = None,
     ) -> Ended | None:
         """Exchanges the ranks' memory and waits until all are done; None where they are.
 
         Args:
             seen: Called with each rank's number and message.
+            stop: Ends the wait from another thread.
 
         Returns:
-            Why the group was ended: a rank died, failed, or reported nothing for too long.
+            Why the group was ended: a rank died, failed, or reported nothing for too long. Raises
+            Cancelled where it was stopped.
         """
         with selectors.DefaultSelector() as ready:
             for member in self._members:
@@ -136,7 +146,9 @@ class Group:
                 left_s = last + limit_s - time.monotonic()
                 if left_s <= 0:
                     return self._silent(waiting, limit_s)
-                for key, _ in ready.select(left_s):
+                if stop is not None:
+                    stop.check()
+                for key, _ in ready.select(min(left_s, STOP_S)):
                     last = time.monotonic()
                     if ended := self._read(key.data, seen):
                         return ended
@@ -181,7 +193,8 @@ class Group:
         member.messages.append(message)
         seen(member.rank, message)
         if isinstance(message, Failed):
-            return Ended(message.kind, member.rank, f"rank {member.rank}: {message.message}")
+            text = f"rank {member.rank}: {message.message}"
+            return Ended(message.kind, member.rank, text, failed=message)
         if isinstance(message, Memory):
             made = [m.messages[0] for m in self._members if m.messages]
             if len(made) == len(self._members):
@@ -212,11 +225,11 @@ class Group:
         if late and len(late) < len(waiting):
             what = f"rank {late[0].rank} is late {late[0].where}: no call launched for"
             message = f"{what} {limit_s:g} s; its peers, which wait for it, were ended"
-            return Ended("timed_out", late[0].rank, message)
+            return Ended("timed_out", late[0].rank, message, limit_s)
         names = " and ".join(str(m.rank) for m in waiting)
         what = f"ranks {names} reported nothing for {limit_s:g} s {waiting[0].where}"
         message = f"{what}: a kernel waits for a signal that does not come; all were ended"
-        return Ended("timed_out", waiting[0].rank, message)
+        return Ended("timed_out", waiting[0].rank, message, limit_s)
 
 
 def _is_done(member: _Member) -> bool:

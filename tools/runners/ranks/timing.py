@@ -16,9 +16,9 @@ import torch.distributed as dist
 from astra_chat.tools.runners.oracle import drawn_case
 from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.types import Case
-from lab.ranks.contract import RanksTask
-from lab.ranks.inside.checking import Rank, Shared, Tensors, placed
-from lab.ranks.messages import RIVAL, Launched, RankRequest, Samples
+from astra_chat.tools.task.ranks import RanksTask
+from astra_chat.tools.runners.ranks.checking import Rank, Shared, Tensors, placed
+from astra_chat.tools.ranks.messages import RIVAL, Launched, RankRequest, Samples
 
 CALLS, WARM_UP = 50, 3
 """Calls of one graph, and those before it is captured."""
