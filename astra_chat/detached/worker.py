@@ -39,6 +39,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.tuning.tuned import Tuning
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import Device, canonical_sha256
 from astra_chat.transcript.recorded_cases import (
@@ -215,7 +216,7 @@ class Worker:
         write_task_files(folder, job.task_files, texts, place)
         task = load_task(place)
         require_bounded_task("the job", task, job.device.kind, job.timed, self.trust)
-        return TuningJudge(
+        return judge_of(
             task,
             device_for(job, self.device),
             tier=job.tier,

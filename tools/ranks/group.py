@@ -17,9 +17,19 @@ from typing import IO, Annotated, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from astra_chat.tools.ranks.messages import (
+    Burst,
+    Counted,
+    Done,
+    Failed,
+    Launched,
+    Memory,
+    RankRequest,
+    Samples,
+)
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import AstraError
-from astra_chat.tools.ranks.messages import Burst, Done, Failed, Launched, Memory, RankRequest, Samples
 
 PROGRAM = (sys.executable, "-m", "astra_chat.tools.runners.ranks.rank")
 START_S = 180.0
