@@ -26,17 +26,16 @@ from astra_chat.tools.types import (
 )
 from astra_vgpu.ground.errors import MissingDependency
 
-CALLS, VIRTUAL_CALLS = 1000, 24
+CALLS, VIRTUAL_CALLS = 1000, 16
 """Calls of a check, on GPUs and on virtual ones."""
 VIRTUAL_BURST, VIRTUAL_PATIENCE = 2, 6
 """Calls of a burst on virtual GPUs, and how many times the contract's limit of time ranks have
 there: one that waits keeps a core busy, which its peers may need."""
 DRAWN, VIRTUAL_DRAWN = 12, 3
 """Cases that are drawn for each check, by device."""
-MOST_VIRTUAL_BYTES, MOST_VIRTUAL_RANKS = 2**20, 2
-"""Bytes of a rank's input in the largest case that virtual GPUs are given; and the largest group
-that is given more than its short cases."""
-SHORT_BYTES = 2**16
+MOST_VIRTUAL_BYTES, SHORT_BYTES = 2**19, 2**16
+"""Bytes of a rank's input in the largest case that virtual GPUs are given, and in the largest drawn
+one there."""
 FAMILIES: tuple[ValueFamily, ...] = ("normal", "normal", "large", "tiny", "heavy_tail", "ramp")
 CANDIDATE, BASELINE = "candidate", "baseline"
 Failure = Wrong | Unsafe | Crashed | TimedOut | Unsupported
@@ -56,21 +55,22 @@ class CheckCases:
 
 
 def cases_for(
-    task: Task, contract: RanksContract, ranks: int, device: Device, extra: Sequence[Case], seed: Seed
+    task: Task,
+    contract: RanksContract,
+    ranks: int,
+    device: Device,
+    extra: Sequence[Case],
+    seed: Seed,
 ) -> CheckCases:
     """Cases of one group: the task's, those that somebody gave, and drawn ones."""
     given = [case for case in (*task.check, *extra) if case.dims[RANKS] == ranks]
     if device.kind == "cuda":
         return CheckCases(tuple(given), _drawn(task, ranks, DRAWN, seed, given[0], lambda _: True))
-    most = MOST_VIRTUAL_BYTES if ranks <= MOST_VIRTUAL_RANKS else SHORT_BYTES
-
-    def fits(case: Case) -> bool:
-        return contract.shared.arg.bytes_of(case) <= most
 
     def short(case: Case) -> bool:
         return contract.shared.arg.bytes_of(case) <= SHORT_BYTES
 
-    visible = tuple(case for case in given if fits(case))
+    visible = tuple(c for c in given if contract.shared.arg.bytes_of(c) <= MOST_VIRTUAL_BYTES)
     return CheckCases(visible, _drawn(task, ranks, VIRTUAL_DRAWN, seed, given[0], short))
 
 
@@ -201,9 +201,7 @@ def unlike(sums: Sequence[Sequence[int]]) -> int | None:
     return next((number for number, held in enumerate(calls) if len(set(held)) > 1), None)
 
 
-def _unlike(
-    bursts: Sequence[Sequence[Burst]], contract: RanksContract, case: Case
-) -> Wrong | None:
+def _unlike(bursts: Sequence[Sequence[Burst]], contract: RanksContract, case: Case) -> Wrong | None:
     sums = [[total for burst in reported for total in burst.checksums] for reported in bursts]
     if (call := unlike(sums)) is None:
         return None

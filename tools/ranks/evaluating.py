@@ -110,9 +110,7 @@ class RanksEvaluating:
         self.built = built
         return built
 
-    def all_steps(
-        self, weighted: Weighted, extra: Sequence[Case], *, confirming: bool
-    ) -> Outcome:
+    def all_steps(self, weighted: Weighted, extra: Sequence[Case], *, confirming: bool) -> Outcome:
         """From the source to the verdict; `confirming`: as of a winner."""
         built = self.build()
         if not isinstance(built, Build):
@@ -255,7 +253,9 @@ class RanksEvaluating:
         ]
         return [*times], [measured_profile(time) for time in times]
 
-    def samples(self, built: Build, weighted: Weighted, rounds: int) -> list[list[Samples]] | Outcome:
+    def samples(
+        self, built: Build, weighted: Weighted, rounds: int
+    ) -> list[list[Samples]] | Outcome:
         """Samples of each rank and case, by turns with the baseline."""
         ranks, cases = self._shared.numbers.timed, [case for case, _ in weighted]
         sides = {}

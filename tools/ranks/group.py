@@ -84,10 +84,14 @@ class _Member:
         number = getattr(last, "number", None)
         return "at its start" if number is None else f"after {last.event} {number}"  # type: ignore[union-attr]
 
-    def last_error(self) -> str:
-        """The last line that it wrote to stderr."""
+    def error_text(self) -> str:
+        """What it wrote to stderr so far."""
         self.errors.seek(0)
-        lines = self.errors.read().strip().splitlines()
+        return self.errors.read().strip()
+
+    def last_error(self) -> str:
+        """The last line of that."""
+        lines = self.error_text().splitlines()
         return f": {lines[-1]}" if lines else ""
 
 
@@ -167,6 +171,10 @@ class Group:
     def results(self, kind: type[M]) -> list[list[M]]:
         """Returns the messages of one kind, by rank."""
         return [[m for m in member.messages if isinstance(m, kind)] for member in self._members]
+
+    def errors(self, rank: int) -> str:
+        """Returns what one rank wrote to stderr."""
+        return self._members[rank].error_text()
 
     def close(self) -> None:
         """Ends all processes. Raises AstraError where one cannot be ended."""

@@ -21,9 +21,7 @@ class RankNumbers:
     timed: int
     """The group in which it is timed or estimated."""
 
-    def timed_cases(
-        self, weighted: Sequence[tuple[Case, float]]
-    ) -> tuple[tuple[Case, float], ...]:
+    def timed_cases(self, weighted: Sequence[tuple[Case, float]]) -> tuple[tuple[Case, float], ...]:
         """Returns those of the group that is timed. Raises BadInput where there is none."""
         found = tuple(one for one in weighted if one[0].dims[RANKS] == self.timed)
         if not found:

@@ -76,9 +76,7 @@ class RanksJudge(TuningJudge):
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
         """Guard, build and time only; no verdict."""
-        work = RanksEvaluating(
-            self.ranks, source, self.entropy.timing(candidate_id(source))
-        )
+        work = RanksEvaluating(self.ranks, source, self.entropy.timing(candidate_id(source)))
         built = work.build()
         if not isinstance(built, Build):
             return built
@@ -125,4 +123,6 @@ class RanksJudge(TuningJudge):
 
 def judge_of(task: Task, device: Device, **options: Any) -> TuningJudge:
     """The judge for a task: of several GPUs where it has ranks. Options as of Judge."""
-    return RanksJudge(task, device, **options) if task.ranks else TuningJudge(task, device, **options)
+    return (
+        RanksJudge(task, device, **options) if task.ranks else TuningJudge(task, device, **options)
+    )

@@ -37,10 +37,6 @@ class RankRequest(Value):
     """The last so many cases are counted on a virtual GPU after the check, not checked."""
     sides: tuple[RankSide, ...]
     """The candidate; where times are measured, the baseline too, as the last."""
-    rival: RankSide | None = None
-    """What follows the all-reduce of each rival, where rivals are timed."""
-    rivals: tuple[str, ...] = ()
-    """Rivals that are timed (runners/ranks/rivals.py)."""
     seed: str
     calls: int = 0
     """Calls of the check."""
@@ -49,7 +45,7 @@ class RankRequest(Value):
     rounds: int = 0
     """Samples of each side and case, where times are measured; 0: the calls are checked."""
     meeting: Path | None = None
-    """File by which NCCL's ranks find each other."""
+    """File by which ranks find each other, where a library of theirs needs one."""
 
 
 class Launched(Value):
@@ -135,5 +131,3 @@ class Done(Value):
     """The rank has nothing left to do, and keeps its memory until it is ended."""
 
     event: Literal["done"] = "done"
-    lacking: dict[str, str] = {}
-    """Rivals that this machine does not have, and why."""

@@ -8,13 +8,16 @@ reliably, so these rules read the instructions:
 2. A flag of at most 32 bits that is stored relaxed or volatile has a fence of that scope before it.
 3. A flag that is read so has one behind it, before what the flag announces is read.
 
+4. A file that waits also sends, and one that sends also waits, by such instructions: a plain store
+   or load is no signal.
+
 A word that carries data beside its call's number in one access of 64 bits or more needs no order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from astra_chat.tools.policy.ptx_audit import kernel_bodies
@@ -70,12 +73,23 @@ def accesses(statements: Iterable[str]) -> Iterator[Access]:
 def signal_faults(ptx: str) -> list[str]:
     """What breaks the rules, kernel by kernel, each instruction once."""
     found: dict[str, None] = {}
-    for statements in kernel_bodies(ptx).values():
-        found.update(dict.fromkeys(_faults([*accesses(statements)])))
-    return list(found)
+    every = [[*accesses(statements)] for statements in kernel_bodies(ptx).values()]
+    for seen in every:
+        found.update(dict.fromkeys(_faults(seen)))
+    return [*found, *_one_sided([one for seen in every for one in seen])]
 
 
-def _faults(seen: list[Access]) -> Iterator[str]:
+def _one_sided(seen: Sequence[Access]) -> Iterator[str]:
+    sends, waits = any(one.stores for one in seen), any(one.loads for one in seen)
+    if sends and not waits:
+        yield ("no kernel waits for a peer: a plain load in a loop is no wait; use ld.acquire.sys")
+    if waits and not sends:
+        yield "no kernel signals a peer: a plain store is no signal; use st.release.sys"
+    if not (sends or waits):
+        yield "the ranks exchange no signal: use st.release.sys and ld.acquire.sys"
+
+
+def _faults(seen: Sequence[Access]) -> Iterator[str]:
     for at, one in enumerate(seen):
         if not (one.stores or one.loads):
             continue

@@ -81,9 +81,7 @@ def measured(
 class CountedCase:
     """One case of virtual GPUs, with its taxes."""
 
-    def __init__(
-        self, device: Device, plans: Planned, at: int, by_rank: Sequence[Counted]
-    ) -> None:
+    def __init__(self, device: Device, plans: Planned, at: int, by_rank: Sequence[Counted]) -> None:
         """`at`: the case's place among the plans of a rank."""
         gpu = spec(device.spec)
         nodes = plans.plans[0][at].nodes

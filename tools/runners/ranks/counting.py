@@ -62,9 +62,7 @@ class Counting:
         counter = _Counter(self._asked.spec, self._rank, side)
         self._calls.launch(one, run_by=counter.run)
         reports, gpu = counter.gpu.reports(), spec_of(self._asked.spec)
-        time_of = judged(
-            estimate(reports, side.resources, gpu), len(reports), copies_us(plan, gpu)
-        )
+        time_of = judged(estimate(reports, side.resources, gpu), len(reports), copies_us(plan, gpu))
         launches = tuple(
             CountedLaunch(kernel=r.launch.kernel, scale=1.0, counters=r.counters) for r in reports
         )

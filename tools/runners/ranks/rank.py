@@ -104,7 +104,9 @@ def _done(
             line=lack.line,
         )
     except Fault as fault:
-        return Failed(kind="unsafe", message=titled(fault.kind, fault.message), where=place_text(fault.where))
+        return Failed(
+            kind="unsafe", message=titled(fault.kind, fault.message), where=place_text(fault.where)
+        )
     except RuntimeError as error:
         return Failed(kind="crashed", message=_first_line(error))
     return Done()

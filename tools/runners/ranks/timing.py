@@ -102,4 +102,3 @@ class Timing:
         end.record()
         self.rank.finish()
         return float(start.elapsed_time(end)) * 1000 / CALLS
-

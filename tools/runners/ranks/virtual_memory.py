@@ -43,9 +43,7 @@ class Mapped:
 
 def bytes_of(tensor: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """A contiguous tensor's memory: uint8 [bytes]."""
-    found: np.ndarray[tuple[int], np.dtype[np.uint8]] = (
-        tensor.flatten().view(torch.uint8).numpy()
-    )
+    found: np.ndarray[tuple[int], np.dtype[np.uint8]] = tensor.flatten().view(torch.uint8).numpy()
     return found
 
 
