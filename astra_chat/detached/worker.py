@@ -35,11 +35,11 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.tuning.tuned import Tuning
-from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import Device, canonical_sha256
 from astra_chat.transcript.recorded_cases import (

@@ -14,7 +14,6 @@ from astra_chat.agents.reply_errors import unusable_source
 from astra_chat.display.tables import ResultTable
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Built, Evaluation
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.timing.intervals import mean_interval

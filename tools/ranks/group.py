@@ -230,9 +230,12 @@ class Group:
             return  # it has died: its output ends, which says so
 
     def _died(self, member: _Member) -> Ended:
+        """Why its output ended. Raises AstraError where it has not even shared its memory."""
         code = member.process.wait(KILL_S)
         by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         what = f"rank {member.rank} ended ({by}) {member.where}{member.last_error()}"
+        if not member.messages:  # no code of a candidate has run
+            raise AstraError(what)
         return Ended("crashed", member.rank, f"{what}; its peers, which wait for it, were ended")
 
     def _silent(self, waiting: Sequence[_Member], limit_s: float) -> Ended:

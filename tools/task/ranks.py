@@ -1,4 +1,4 @@
-"""What task.toml says of a kernel over several GPUs: how many ranks, and what each of them holds."""
+"""What task.toml says of a kernel over several GPUs: how many ranks, and what each holds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The tasks that ship with Astra, by name: those of one GPU, and those of several. It reads no task,
-so it costs next to nothing."""
+"""The tasks that ship with Astra, by name: those of one GPU, and those of several. It reads no
+task, so it costs next to nothing."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import torch
 
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.ranks.messages import Burst, Launched, WrongCall
-from astra_chat.tools.runners.ranks.checking import MadeCall, Rank, Shared, placed, ranks_of
 from astra_chat.tools.runners.ranks.checking import Calls as OneSide
+from astra_chat.tools.runners.ranks.checking import MadeCall, Rank, Shared, placed, ranks_of
 from astra_chat.tools.runners.ranks.comparing import Comparing, Tensors
 from astra_chat.tools.task.folder import Task
 from lab.ranks.messages import LabRequest

@@ -13,9 +13,9 @@ import torch
 
 from astra_chat.tools.ranks.messages import Launched, RankRequest, Samples
 from astra_chat.tools.runners.oracle import drawn_case
-from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.runners.ranks.checking import Rank, Shared, placed, ranks_of
 from astra_chat.tools.runners.ranks.comparing import Tensors
+from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
 
