@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.ranks.messages import Counted
 from astra_chat.tools.types import Metric
 from astra_chat.tools.virtual_gpu.adapter import Estimate, second_launch_us
@@ -22,13 +23,6 @@ LINK_BYTES_PER_S = 250e9
 """What stores or loads of a kernel reach over NVLink in one direction; an estimate."""
 LINK_LATENCY_US = 0.8
 """How much longer a load over a link takes than one of this GPU's memory; an estimate."""
-BARRIERS, LINKS, LAUNCHES = "tax_barriers", "tax_links", "tax_launches"
-SHARE, WAITS, LINK_BYTES, OWN_BYTES = (
-    "tax_share",
-    "rank_waits",
-    "link_bytes",
-    "own_shared_bytes",
-)
 
 
 @dataclass(frozen=True)
@@ -66,18 +60,18 @@ class Taxes:
         """The taxes as metrics that a plan can name. `total_us`: the call's time."""
         paid = self.barriers_us + self.links_us + self.launches_us
         rows = (
-            (BARRIERS, self.barriers_us, "us", "of the time: ranks wait for each other"),
-            (LINKS, self.links_us, "us", "of the time: bytes and dependent loads over links"),
-            (LAUNCHES, self.launches_us, "us", "of the time: launches after the first"),
-            (SHARE, 100 * paid / total_us, "%", "of the time are taxes of several GPUs"),
-            (WAITS, self.waits, "", "times that a rank waits for its peers"),
+            (m.TAX_BARRIERS, self.barriers_us, "us", "of the time: ranks wait for each other"),
+            (m.TAX_LINKS, self.links_us, "us", "of the time: bytes and dependent loads over links"),
+            (m.TAX_LAUNCHES, self.launches_us, "us", "of the time: launches after the first"),
+            (m.TAX_SHARE, 100 * paid / total_us, "%", "of the time are taxes of several GPUs"),
+            (m.RANK_WAITS, self.waits, "", "times that a rank waits for its peers"),
             (
-                LINK_BYTES,
+                m.LINK_BYTES,
                 self.link_read_bytes + self.link_written_bytes,
                 "B",
                 "of peers' memory read or written by a rank, each byte once",
             ),
-            (OWN_BYTES, self.own_bytes, "B", "of its own shared memory that a rank reads"),
+            (m.OWN_SHARED_BYTES, self.own_bytes, "B", "of its own shared memory that a rank reads"),
         )
         return tuple(Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows)
 
