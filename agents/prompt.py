@@ -330,8 +330,9 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, ranks, _inputs, scoring, tested, _tests, _score, _analysis),
     "planner": (
-        _task, ranks, _contract, _cases, _inputs, _accept, _rules, taxes, prices, parent_that_runs, _progress,
-        _open_in_plan, _log, _predictions, _profile, _analysis, algorithms, _memory,
+        _task, ranks, _contract, _cases, _inputs, _accept, _rules, taxes, prices,
+        parent_that_runs, _progress, _open_in_plan, _log, _predictions, _profile, _analysis,
+        algorithms, _memory,
     ),
     "coder": (
         _task, ranks, _contract, _cases, _inputs, _accept, _headers, parent, _parent_cases, _plan,
@@ -339,8 +340,8 @@ SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None]
     ),
     "fixer": (_task, ranks, _contract, _accept, _headers, _plan_in_short, failing),
     "profiler": (
-        _task, ranks, _cases, _rules, taxes, last_source, _progress_after, _plan_in_short, _tuned, _standing,
-        _last_report,
+        _task, ranks, _cases, _rules, taxes, last_source, _progress_after, _plan_in_short, _tuned,
+        _standing, _last_report,
     ),
     "single": (_task, parent),
 }  # fmt: skip

@@ -5,6 +5,8 @@ python -m lab.ranks soak      10^5 calls of signal reuse, each compared on the d
 python -m lab.ranks faults    planted faults, and whether they are found
 
 faults      planted faults
+measuring   times beside rivals, and soaks
+quantised   a kernel of the quantised task
 messages    what the programs of ranks are asked beyond the judge's own
 inside/     their programs
 """

@@ -4,6 +4,7 @@ rivals KERNEL.cu   the kernel by turns with the baseline, NCCL, PyTorch's symmet
                    SGLang's all-reduce, each followed by the norm's kernel
 soak KERNEL.cu     10^5 calls of signal reuse with changing data, each compared on the device
 faults             planted faults of protocols and ranks: each must be found
+quantised          prints a kernel of allreduce_add_rmsnorm_quant_fp8
 """
 
 from __future__ import annotations
@@ -68,6 +69,13 @@ def try_faults(options: argparse.Namespace) -> int:
     return 1 if missed else 0
 
 
+def print_quantised(options: argparse.Namespace) -> int:
+    from lab.ranks.quantised import quantised
+
+    print(quantised(), end="")
+    return 0
+
+
 def _judge(options: argparse.Namespace) -> RanksJudge:
     from astra_chat.tools.entropy import Entropy
     from astra_chat.tools.ranks.judge import RanksJudge
@@ -120,6 +128,7 @@ def main() -> None:
     faults = commands.add_parser("faults", help="judge planted faults")
     faults.add_argument("--only", default="", help="faults whose names contain this")
     faults.set_defaults(run=try_faults)
+    commands.add_parser("quantised", help="print a kernel").set_defaults(run=print_quantised)
     for one in (timing, soaking):
         one.add_argument("kernel", type=Path)
     for one in (timing, soaking, faults):
