@@ -61,7 +61,7 @@ def ranks_text(ranks: RanksContract) -> str:
     for peer in ranks.peers:
         arg = peer.arg
         lines.append(
-            f'- {arg.name}: one pointer per rank, each to {arg.dtype} [{", ".join(arg.shape)}],'
+            f"- {arg.name}: one pointer per rank, each to {arg.dtype} [{', '.join(arg.shape)}],"
             f' "{peer.role}"'
         )
     if ranks.alike:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_vgpu.ground.errors import AstraError
 from astra_chat.tools.ranks.group import Group
 from astra_chat.tools.ranks.messages import Burst, RankRequest
+from astra_vgpu.ground.errors import AstraError
 
 TIMEOUT_S = 3.0
 BEGIN = """

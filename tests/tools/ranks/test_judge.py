@@ -1,4 +1,4 @@
-"""Kernels over several GPUs, judged: their plans, the check on all ranks, and planted faults."""
+"""Kernels over several GPUs, judged: plans, the check on all ranks, estimates, planted faults."""
 
 from __future__ import annotations
 
@@ -7,71 +7,95 @@ import sys
 
 import pytest
 
-from astra_chat.tools.entropy import Seed
-from astra_chat.tools.system.devices import wanted_device
+from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.ranks.checks import unlike
+from astra_chat.tools.ranks.groups import RankNumbers, numbers_of
+from astra_chat.tools.ranks.judge import RanksJudge, judge_of
+from astra_chat.tools.ranks.times import against, slowest
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.tuning.tuning_judge import TuningJudge
+from astra_chat.tools.types import Case, Correct, Crashed, Refused, Timed, TimedOut
 from astra_vgpu.ground.errors import BadInput, MissingDependency
-from lab.ranks.__main__ import TASK
-from astra_chat.tools.task.ranks import load_ranks
-from lab.ranks.faults import FAULTS, tried, undetected
-from astra_chat.tools.ranks.judge import Asked, RanksEvaluation, devices, evaluate, slowest_time, unlike
-from astra_chat.tools.ranks.plans import Planned, planned
+from lab.ranks.faults import FAULTS, RANK_FAULTS, tried
+from lab.ranks.measuring import built, plans_of
 
-KERNELS = ("baseline", "pull", "push")
-SEED = Seed("5")
-SOME_FAULTS = ("no barrier after", "one place", "rounds another way", "killed")
+NAME = "allreduce_add_rmsnorm"
+KERNELS = ("baseline.cu", "script/pull.cu", "script/by_size.cu")
+SOME_FAULTS = ("barrier: none after", "wrong rank: the own row", "rank: killed")
+
+
+def quick_task(name: str = NAME) -> Task:
+    """The task with few and short cases of two ranks."""
+    task = find_task(name)
+
+    def fits(case: Case) -> bool:
+        return case.dims["ranks"] == 2 and case.dims["tokens"] <= 1
+
+    return task.model_copy(
+        update={
+            "check": tuple(case for case in task.check if fits(case)),
+            "demo": tuple(pair for pair in task.demo if fits(pair[0])),
+        }
+    )
+
+
+def judge_for(task: Task) -> RanksJudge:
+    judge = RanksJudge(task, virtual_device("h200"), trust=True, entropy=Entropy("52"))
+    judge.ranks.numbers, judge.ranks.calls = RankNumbers((2,), 2), 6
+    return judge
 
 
 def text_of(kernel: str) -> str:
-    return (TASK / f"{kernel}.cu").read_text()
+    return (find_task(NAME).folder / kernel).read_text()
 
 
-def asked(device: str, calls: int, rounds: int = 0) -> Asked:
-    chosen, ranks = devices(load_ranks(TASK), "cuda" if device == "cuda" else "virtual", 2)
-    return Asked(ranks, chosen, SEED, calls, rounds)
-
-
-def judged(kernel: str, how: Asked) -> RanksEvaluation:
-    return evaluate(load_ranks(TASK), text_of(kernel), how, print)
+def test_the_judge_follows_the_task() -> None:
+    device = virtual_device("h200")
+    with judge_of(find_task(NAME), device, trust=True) as ranks:
+        assert isinstance(ranks, RanksJudge)
+        assert {case.dims["ranks"] for case, _ in ranks.weighted} == {2}
+        with pytest.raises(BadInput, match="tuned on one GPU"):
+            ranks.tune("", 4, 2)
+    with judge_of(find_task("rmsnorm"), device, trust=True) as one:
+        assert type(one) is TuningJudge
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_each_rank_has_launch_plans(kernel: str) -> None:
-    task = load_ranks(TASK)
-    cases = task.cases("bench", 4)[:2]
-    found = planned(task, text_of(kernel), cases, 4, wanted_device("cuda"), SEED)
-    assert isinstance(found, Planned)
-    assert len(found.plans) == 4
-    grids = [[plan.kernels[0].grid for plan in plans] for plans in found.plans]
-    assert grids == [[(case.dims["tokens"], 1, 1) for case in cases]] * 4
-    parameters = {plans[0].kernels[0].parameters for plans in found.plans}
-    assert len(parameters) == 4  # the rank's number
-    pointed = {r.to.name for r in found.plans[0][0].kernels[0].relocations}
-    assert pointed == {"inputs", "state", "residual", "weight", "out"}
+    with judge_for(find_task(NAME)) as judge:
+        cases = [case for case, _ in judge.weighted][:2]
+        plans = plans_of(judge, built(judge, text_of(kernel)), cases).plans
+    assert len(plans) == 2
+    grids = [[plan.kernels[0].grid for plan in by_case] for by_case in plans]
+    assert grids == [[(case.dims["tokens"], 1, 1) for case in cases]] * 2
+    assert len({by_case[0].kernels[0].parameters for by_case in plans}) == 2  # the rank's number
 
 
-def test_a_launcher_that_allocates_is_refused() -> None:
-    text = text_of("push").replace(
-        "  const int threads", "  cudaMalloc(0, 8);\n  const int threads"
-    )
-    found = evaluate(load_ranks(TASK), text, asked("virtual", 4), print)
-    assert found.outcome == "refused"
-    assert "must not allocate memory" in found.message
+def test_what_a_guard_or_a_signal_rule_refuses() -> None:
+    with judge_for(find_task(NAME)) as judge:
+        text = text_of("script/pull.cu")
+        allocates = text.replace("  const int threads", "  cudaMalloc(0, 8);\n  const int threads")
+        unordered = text.replace("st.release.sys", "st.relaxed.sys")
+        for source, gate in ((allocates, "guard"), (unordered, "audit")):
+            found = judge.check(source).outcome
+            assert isinstance(found, Refused)
+            assert found.gate == gate
 
 
 def test_planted_faults_fit_the_kernels() -> None:
-    task = load_ranks(TASK)
-    texts = [fault.source(task) for fault in FAULTS]
+    with judge_for(find_task(NAME)) as judge:
+        texts = [fault.source(judge) for fault in FAULTS]
     assert len({*texts, *map(text_of, KERNELS)}) == len(FAULTS) + len(KERNELS)
+    assert len(FAULTS) + len(RANK_FAULTS) >= 15
 
 
 def test_too_few_gpus_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = load_ranks(TASK)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    real = virtual_device("h200").model_copy(update={"kind": "cuda"})
     with pytest.raises(MissingDependency, match="needs at least 2 GPUs: the driver shows 0"):
-        devices(task, "cuda", None)
-    with pytest.raises(BadInput, match="2 or 4 ranks, not 8"):
-        devices(task, "virtual", 8)
-    words = [sys.executable, "-m", "lab.ranks", "evaluate", str(TASK / "push.cu")]
+        numbers_of(find_task(NAME), real)
+    words = [sys.executable, "-m", "lab.ranks", "soak", str(find_task(NAME).folder / KERNELS[1])]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode == 3
     assert len(ran.stderr.splitlines()) == 1
@@ -84,21 +108,31 @@ def test_ranks_that_hold_different_bits() -> None:
 
 
 def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
-    case = load_ranks(TASK).cases("bench", 2)[0]
     one = {"candidate": (4.0, 6.0) * 3, "baseline": (20.0, 10.0) * 3, "nccl": (10.0, 10.0) * 3}
     other = {"candidate": (6.0, 4.0) * 3, "baseline": (10.0, 20.0) * 3, "nccl": (3.0, 3.0) * 3}
-    found = slowest_time(case, 2.0, [one, other])
-    assert found.rival is not None
-    assert (found.us, found.baseline.us, found.rival.us) == (6.0, 20.0, 10.0)
-    assert found.baseline.ratio == pytest.approx(20 / 6)
-    assert found.rival.low == pytest.approx(10 / 6)
+    assert slowest("candidate", [one, other]).tolist() == [6.0] * 3
+    assert against("baseline", [one, other]).ratio == pytest.approx(20 / 6)
+    assert against("nccl", [one, other]).us == 10.0
+
+
+@pytest.mark.second_tier
+def test_an_estimate_names_the_taxes() -> None:
+    with judge_for(quick_task()) as judge:
+        found = judge.evaluate(text_of("script/pull.cu"))
+    assert isinstance(found.outcome, Timed)
+    profile = found.outcome.profile
+    waits, links = profile.metric("rank_waits"), profile.metric("link_bytes")
+    assert waits is not None and waits.value == 1
+    assert links is not None and links.value >= 4096 * 2
+    assert found.outcome.ratio > 1
 
 
 @pytest.mark.second_tier
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernels_are_correct_on_virtual_ranks(kernel: str) -> None:
-    found = judged(kernel, asked("virtual", 8))
-    assert found.outcome == "correct", found.message
+    with judge_for(quick_task()) as judge:
+        found = judge.check(text_of(kernel)).outcome
+    assert isinstance(found, Correct), found
 
 
 @pytest.mark.second_tier
@@ -106,31 +140,40 @@ def test_kernels_are_correct_on_virtual_ranks(kernel: str) -> None:
 def test_planted_faults_are_found_on_virtual_ranks(fault: str) -> None:
     """A stop falls where the processors' load lets it: a run may miss the only moment that shows
     a fault, four in a row hardly."""
-    how = asked("virtual", 60 if fault == "one place" else 24)
-    for _ in range(4):
-        found = [*tried(load_ranks(TASK), how, fault, print)]
-        assert len(found) == 1
-        if not undetected(found):
-            break
-    assert not undetected(found), found[0][1].message
+    with judge_for(quick_task()) as judge:
+        for _ in range(4):
+            (found,) = tried(judge, fault)
+            if found.found:
+                break
+    assert found.found, found.said
 
 
 @pytest.mark.gpu
-def test_kernels_on_two_gpus() -> None:
+@pytest.mark.parametrize(
+    ("fault", "outcome"), [("rank: killed", Crashed), ("rank 0 signals nobody", TimedOut)]
+)
+def test_planted_faults_are_found_on_two_gpus(fault: str, outcome: type[object]) -> None:
+    from astra_chat.tools.system.devices import cuda_device
+
     try:
-        how = asked("cuda", 200, rounds=5)
+        judge = RanksJudge(find_task(NAME), cuda_device(0), trust=True)
     except MissingDependency as lack:
         pytest.skip(str(lack))
-    found = judged("push", how)
-    assert found.outcome == "timed", found.message
-    assert all(time.rival is not None and time.us > 0 for time in found.times)
+    with judge:
+        judge.ranks.calls = 200
+        (found,) = tried(judge, fault)
+    assert found.found, found.said
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("fault", ["no barrier after", "signals nobody", "killed"])
-def test_planted_faults_are_found_on_two_gpus(fault: str) -> None:
+def test_a_kernel_on_two_gpus() -> None:
+    from astra_chat.tools.system.devices import cuda_device
+
     try:
-        how = asked("cuda", 200)
+        judge = RanksJudge(find_task(NAME), cuda_device(0), trust=True)
     except MissingDependency as lack:
         pytest.skip(str(lack))
-    assert not undetected([*tried(load_ranks(TASK), how, fault, print)])
+    with judge:
+        found = judge.evaluate(text_of("script/by_size.cu")).outcome
+    assert isinstance(found, Timed), found
+    assert found.basis == "measured"
