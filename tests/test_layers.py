@@ -33,7 +33,6 @@ CHILD_PROCESSES = (
     "lab/engine_tests/inside/",
     "lab/ranks/inside/",
     "lab/rejudge/inside/",
-    "lab/ranks/allreduce_add_rmsnorm/reference.py",
 )
 """Programs of processes of their own: the only files that may load torch."""
 GROUND = "astra_vgpu.ground"

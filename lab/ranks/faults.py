@@ -95,11 +95,11 @@ FAULTS = (
         "stale: the owner adds before its peers have begun",
         BY_SIZE,
         ALL_TWO_SHOTS,
-        ("    if (threadIdx.x < kRanks) wait_for(&signals.started[threadIdx.x], number);\n"
-         "    __syncthreads();\n    if (used) {\n#pragma unroll\n      for (int rank = 0; rank < kRanks;"
-         " ++rank) rows[rank] = input_of",
-         "    if (used) {\n#pragma unroll\n      for (int rank = 0; rank < kRanks;"
-         " ++rank) rows[rank] = input_of"),
+        (
+            "    if (threadIdx.x < kRanks) wait_for(&signals.started[threadIdx.x], number);\n"
+            "    __syncthreads();\n    if (used) {\n#pragma unroll\n      for (int rank = 0;",
+            "    if (used) {\n#pragma unroll\n      for (int rank = 0;",
+        ),
     ),
     _fault(
         "wrong rank: the own row stands for a peer's",
@@ -117,13 +117,20 @@ FAULTS = (
         BASELINE,
         (OUT, f"{OUT.replace('_rn', '_rz')}\n    if (call.rank != 0) {OUT.strip()}"),
     ),
-    _fault("wrong rank: a peer is counted twice", BASELINE, ("[rank]);\n      sum", "[rank | 1]);\n      sum")),
+    _fault(
+        "wrong rank: a peer is counted twice",
+        BASELINE,
+        ("[rank]);\n      sum", "[rank | 1]);\n      sum"),
+    ),
     _fault(
         "one-sided: rank 1 returns once it has sent its row",
         PULL,
-        ("  if (threadIdx.x < kRanks) {\n    while",
-         "  if (call.rank == 1) {\n    if (threadIdx.x == 0) signals.calls = number;\n    return;\n  }\n"
-         "  if (threadIdx.x < kRanks) {\n    while"),
+        (
+            "  if (threadIdx.x < kRanks) {\n    while",
+            "  if (call.rank == 1) {\n    if (threadIdx.x == 0) signals.calls = number;\n"
+            "    return;\n  }\n"
+            "  if (threadIdx.x < kRanks) {\n    while",
+        ),
     ),
     _fault(
         "input: the rank's own is overwritten",
@@ -134,10 +141,21 @@ FAULTS = (
             " __nv_bfloat16*>(call.inputs[call.rank]))[row + i] = __float2bfloat16_rn(sum);",
         ),
     ),
-    _fault("scope: release for this GPU only", BASELINE, ("st.release.sys", "st.release.gpu"), by=REFUSED),
-    _fault("scope: acquire for this GPU only", PULL, ("ld.acquire.sys", "ld.acquire.gpu"), by=REFUSED),
-    _fault("order: a relaxed store signals", PULL, ("st.release.sys", "st.relaxed.sys"), by=REFUSED),
-    _fault("order: a relaxed load waits", BASELINE, ("ld.acquire.sys", "ld.relaxed.sys"), by=REFUSED),
+    _fault(
+        "scope: release for this GPU only",
+        BASELINE,
+        ("st.release.sys", "st.release.gpu"),
+        by=REFUSED,
+    ),
+    _fault(
+        "scope: acquire for this GPU only", PULL, ("ld.acquire.sys", "ld.acquire.gpu"), by=REFUSED
+    ),
+    _fault(
+        "order: a relaxed store signals", PULL, ("st.release.sys", "st.relaxed.sys"), by=REFUSED
+    ),
+    _fault(
+        "order: a relaxed load waits", BASELINE, ("ld.acquire.sys", "ld.relaxed.sys"), by=REFUSED
+    ),
     _fault(
         "order: __threadfence() before a volatile flag",
         BASELINE,
@@ -145,7 +163,7 @@ FAULTS = (
         by=REFUSED,
     ),
     _fault("order: a plain store signals", PULL, (STORE, "*address = value;"), by=REFUSED),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ def kernel_bodies(ptx: str) -> dict[str, list[str]]:
     found = {}
     for head, body in _functions(ptx):
         if head != ".func":
-            parts = _split(_LOCATION.sub("", body))
+            parts = _split(_LOCATION.sub("", body.partition("{")[2]))
             found[head.split()[1]] = [text for _, text in parts]
     return found
 

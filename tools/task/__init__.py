@@ -5,6 +5,7 @@ folder         a task folder read into values: contract and cases
 contract       what a contract says of arguments, dims, scalars and tolerances
 binding        how the launcher calls a function of the user's file
 precision      [precision]: the roundings that a right kernel makes
+ranks          kernels over several GPUs: what each rank holds
 batch_invariance  rows whose results have the same bits in every batch
 expressions    extents, strides, bounds and relations: text that is checked and computed
 domain         the legal domain: which calls a caller may make

@@ -10,7 +10,7 @@ HEAD = ".version 8.0\n.target sm_90\n.visible .entry kernel(.param .u64 p)\n{\n"
 SEND, WAIT = "st.release.sys.global.u32 [%rd1], %r1;", "ld.acquire.sys.global.u32 %r2, [%rd2];"
 PUSH = "st.relaxed.sys.global.v2.u64 [%rd1], {%rd3, %rd4};"
 POLL = "ld.relaxed.sys.global.v2.u64 {%rd5, %rd6}, [%rd2];"
-FENCE = "fence.acq_rel.sys;"
+FENCE, FLAG = "fence.acq_rel.sys;", "st.volatile.global.u32 [%rd1], %r1;"
 
 
 def ptx(*lines: str) -> str:
@@ -44,7 +44,7 @@ def test_what_is_ordered_passes(lines: tuple[str, ...]) -> None:
         ((SEND, "atom.global.add.u32 %r1, [%rd1], 1;", WAIT), "scope of this GPU"),
         ((SEND.replace("release", "relaxed"), WAIT), "nothing orders the stores before it"),
         ((WAIT.replace("acquire", "relaxed"), SEND), "nothing orders the reads behind it"),
-        (("membar.gl;", "st.volatile.global.u32 [%rd1], %r1;", WAIT), "nothing orders the stores"),
+        (("membar.gl;", FLAG, WAIT), "nothing orders the stores"),
         ((SEND, "ld.global.u32 %r2, [%rd2];"), "no kernel waits for a peer"),
         (("st.global.u32 [%rd1], %r1;", WAIT), "no kernel signals a peer"),
         (("ld.global.u32 %r2, [%rd2];",), "exchange no signal"),
