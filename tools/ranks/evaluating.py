@@ -166,7 +166,7 @@ class RanksEvaluating:
         sums.add(cases, calls, check)
         first = len(cases.all)
         self._counts += [
-            CountedCase(bench.device, plans, first + at, by_rank)
+            CountedCase(self._task, bench.device, plans, first + at, by_rank)
             for at, by_rank in enumerate(check.counted)
         ]
         return None
@@ -234,7 +234,7 @@ class RanksEvaluating:
         if failure := check.run(plans, [cases[0], *cases], ranks, 1, len(cases)):
             return failure
         self._counts = [
-            CountedCase(self.bench.device, plans, 1 + at, by_rank)
+            CountedCase(self._task, self.bench.device, plans, 1 + at, by_rank)
             for at, by_rank in enumerate(check.counted)
         ]
         return None

@@ -35,8 +35,11 @@ class Taxes:
     link_read_bytes: int
     link_written_bytes: int
     own_bytes: int
+    private_bytes: int
+    """Bytes of arguments that no peer reaches."""
     load_rounds: int
-    """Loads of a warp that wait for each other."""
+    """Loads of a warp that wait for each other; those over links are taken to be as many of them
+    as bytes over links are of all bytes."""
     spec: GpuSpec
 
     @property
@@ -48,8 +51,9 @@ class Taxes:
     def links_us(self) -> float:
         """Locality: bytes over links, and loads over links that wait for each other."""
         moved = max(self.link_read_bytes, self.link_written_bytes) / LINK_BYTES_PER_S * 1e6
-        exposed = max(0, self.load_rounds - self.waits) if self.link_read_bytes else 0
-        return moved + exposed * LINK_LATENCY_US
+        read = self.link_read_bytes + self.own_bytes + self.private_bytes
+        share = self.link_read_bytes / max(1, read)
+        return moved + share * max(0, self.load_rounds - self.waits) * LINK_LATENCY_US
 
     @property
     def launches_us(self) -> float:
@@ -87,7 +91,9 @@ class Taxes:
         return f"the largest tax of several GPUs: {largest}, {by_us[largest]:.2f} us"
 
 
-def taxes_of(counted: Sequence[Counted], waits: int, launches: int, spec: GpuSpec) -> Taxes:
+def taxes_of(
+    counted: Sequence[Counted], *, waits: int, launches: int, private_bytes: int, spec: GpuSpec
+) -> Taxes:
     """The taxes of one case from what each rank counted."""
     return Taxes(
         waits=waits,
@@ -95,6 +101,7 @@ def taxes_of(counted: Sequence[Counted], waits: int, launches: int, spec: GpuSpe
         link_read_bytes=max(one.link_read_bytes for one in counted),
         link_written_bytes=max(one.link_written_bytes for one in counted),
         own_bytes=max(one.own_bytes for one in counted),
+        private_bytes=private_bytes,
         load_rounds=max(one.report.estimated.load_rounds for one in counted),
         spec=spec,
     )

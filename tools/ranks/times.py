@@ -81,14 +81,19 @@ def measured(
 class CountedCase:
     """One case of virtual GPUs, with its taxes."""
 
-    def __init__(self, device: Device, plans: Planned, at: int, by_rank: Sequence[Counted]) -> None:
+    def __init__(
+        self, task: Task, device: Device, plans: Planned, at: int, by_rank: Sequence[Counted]
+    ) -> None:
         """`at`: the case's place among the plans of a rank."""
-        gpu = spec(device.spec)
-        nodes = plans.plans[0][at].nodes
+        gpu, plan = spec(device.spec), plans.plans[0][at]
+        nodes = plan.nodes
+        private = sum(arg.bytes_of(plan.case) for arg in task.args if arg.read)
         kernels = [node.kernel for node in nodes if isinstance(node, KernelNode)]
         waits = rounds(plans.build.ptx.read_text(), kernels)
         self._slowest = max(by_rank, key=lambda one: one.report.estimated.us)
-        self.taxes: Taxes = taxes_of(by_rank, waits, len(nodes), gpu)
+        self.taxes: Taxes = taxes_of(
+            by_rank, waits=waits, launches=len(nodes), private_bytes=private, spec=gpu
+        )
         self.estimate: Estimate = taxed(self._slowest.report.estimated, self.taxes)
         self._device, self._source = device, plans.build.source
 

@@ -1,5 +1,7 @@
 """One call of a rank with all counters of the virtual GPU, and the bytes that cross links.
 
+Times of ranks are measured with the data in L2, so they are estimated so.
+
 A call that waits for peers repeats its polls as often as it has to, which says nothing. So a call
 is made by all ranks, then this rank takes back what it wrote to its own memory and makes it again:
 all that its peers sent is there when it begins.
@@ -62,7 +64,9 @@ class Counting:
         counter = _Counter(self._asked.spec, self._rank, side)
         self._calls.launch(one, run_by=counter.run)
         reports, gpu = counter.gpu.reports(), spec_of(self._asked.spec)
-        time_of = judged(estimate(reports, side.resources, gpu), len(reports), copies_us(plan, gpu))
+        time_of = judged(
+            estimate(reports, side.resources, gpu, warm=True), len(reports), copies_us(plan, gpu)
+        )
         launches = tuple(
             CountedLaunch(kernel=r.launch.kernel, scale=1.0, counters=r.counters) for r in reports
         )
