@@ -22,6 +22,9 @@ from astra_chat.tools.types import Case, Device, EstimatedTime, MeasuredTime, Pr
 from astra_chat.tools.virtual_gpu.adapter import Estimate, ratio_interval, reachable_us
 from astra_vgpu.ground.gpu_specs import spec
 
+UNPROVEN = 2.0
+"""How much farther the ends of an estimated ratio's interval are than those of one GPU, whose model
+is validated: taxes are not."""
 LOAD_ROUNDS = 1
 """Rounds of loads that no kernel can do without."""
 NO_PROFILE = "no counters are read while ranks wait for each other; the virtual GPU has the taxes"
@@ -100,6 +103,7 @@ class CountedCase:
     def time(self, task: Task, case: Case, weight: float, baseline: Estimate) -> EstimatedTime:
         """The estimate beside the baseline's."""
         low, ratio, high = ratio_interval(baseline, self.estimate)
+        low, high = low / UNPROVEN, high * UNPROVEN
         limit = contract_limit_us(task, case, self._device)
         return EstimatedTime(
             case=case,
