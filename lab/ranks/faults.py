@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from astra_chat.tools.descriptions import describe
-from astra_chat.tools.ranks.group import Group
+from astra_chat.tools.ranks.group import RankGroup
 from astra_chat.tools.ranks.groups import RankNumbers
 from astra_chat.tools.ranks.judge import RanksJudge
 from astra_vgpu.ground.errors import AstraError
@@ -175,11 +175,11 @@ class Tried:
     said: str
 
 
-def _last(action: int) -> Callable[[Group], None]:
+def _last(action: int) -> Callable[[RankGroup], None]:
     return lambda group: group.processes[-1].send_signal(action)
 
 
-RANK_FAULTS: tuple[tuple[str, str, Callable[[Group], None]], ...] = (
+RANK_FAULTS: tuple[tuple[str, str, Callable[[RankGroup], None]], ...] = (
     ("rank: killed during the calls", CRASHED, _last(signal.SIGKILL)),
     ("rank: stopped during the calls", TIMED_OUT, _last(signal.SIGSTOP)),
 )

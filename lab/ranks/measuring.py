@@ -13,7 +13,7 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.ranks.checks import BASELINE, CANDIDATE
 from astra_chat.tools.ranks.evaluating import RanksEvaluating
-from astra_chat.tools.ranks.group import Ended, Group, group_of
+from astra_chat.tools.ranks.group import Ended, RankGroup, group_of
 from astra_chat.tools.ranks.judge import RanksJudge
 from astra_chat.tools.ranks.messages import Burst, RankSide, Samples
 from astra_chat.tools.ranks.plans import Planned, planned, side_of
@@ -88,7 +88,7 @@ def soaked(
     cases: Sequence[Case],
     calls: int,
     tell: Callable[[int], None],
-    after_start: Callable[[Group], None] = lambda group: None,
+    after_start: Callable[[RankGroup], None] = lambda group: None,
 ) -> tuple[int, str]:
     """Makes so many calls, each compared on the device.
 
@@ -156,7 +156,7 @@ def request(
 
 
 @contextmanager
-def _group(judge: RanksJudge, asked: Callable[[int, Path], LabRequest]) -> Iterator[Group]:
+def _group(judge: RanksJudge, asked: Callable[[int, Path], LabRequest]) -> Iterator[RankGroup]:
     assert judge.task.ranks is not None
     with tempfile.TemporaryDirectory(prefix="astra-ranks-") as folder:
         requests = [asked(rank, Path(folder)) for rank in range(judge.ranks.numbers.timed)]

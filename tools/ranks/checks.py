@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import CheckRecord
-from astra_chat.tools.ranks.group import Ended, Group, group_of
+from astra_chat.tools.ranks.group import Ended, RankGroup, group_of
 from astra_chat.tools.ranks.messages import Burst, Counted, RankRequest
 from astra_chat.tools.ranks.plans import Planned
 from astra_chat.tools.system.subprocesses import Stop
@@ -104,7 +104,7 @@ class GroupCheck:
     seed: Seed
     stop: Stop
     tell: Callable[[int, int, str], None]
-    after_start: Callable[[Group], None] = lambda group: None
+    after_start: Callable[[RankGroup], None] = lambda group: None
     """Called with the group once its ranks have ended a first burst."""
     counted: list[list[Counted]] = field(default_factory=list)
     """By counted case, each rank's."""
@@ -144,7 +144,7 @@ class GroupCheck:
         self.elements = sum(one.elements for by_rank in bursts for one in by_rank)
         return _wrong(bursts) or _unlike(bursts, self.contract, of_all(cases[0]))
 
-    def _seen(self, group: Group, calls: int, burst: int) -> Callable[[int, object], None]:
+    def _seen(self, group: RankGroup, calls: int, burst: int) -> Callable[[int, object], None]:
         first = [True]
 
         def seen(rank: int, message: object) -> None:

@@ -22,7 +22,7 @@ from astra_chat.tools.ranks.checks import (
     cases_for,
     failure_of,
 )
-from astra_chat.tools.ranks.group import Group, group_of
+from astra_chat.tools.ranks.group import RankGroup, group_of
 from astra_chat.tools.ranks.groups import RankNumbers, contract_of
 from astra_chat.tools.ranks.messages import RankRequest, Samples
 from astra_chat.tools.ranks.plans import Planned, planned
@@ -59,7 +59,7 @@ class RanksBench:
     numbers: RankNumbers
     calls: int | None = None
     """Calls of a check; None: as many as is usual for the device."""
-    after_start: Callable[[Group], None] = lambda group: None
+    after_start: Callable[[RankGroup], None] = lambda group: None
     known: dict[tuple[str, str], Estimate] = field(default_factory=dict)
     """The baseline's estimates, by build and case."""
 

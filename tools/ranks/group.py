@@ -21,9 +21,9 @@ from astra_chat.tools.ranks.messages import (
     Burst,
     Counted,
     Done,
-    Failed,
     Launched,
     Memory,
+    RankFailed,
     RankRequest,
     Samples,
 )
@@ -40,7 +40,7 @@ STOP_S = 0.5
 """How long a stop may wait to be seen."""
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0"}
 """NVLink multicast stays off, in NCCL too."""
-Message = Memory | Launched | Burst | Counted | Samples | Failed | Done
+Message = Memory | Launched | Burst | Counted | Samples | RankFailed | Done
 MESSAGES: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="event")])
 M = TypeVar("M", bound=Value)
 
@@ -54,7 +54,7 @@ class Ended:
     message: str
     limit_s: float = 0.0
     """Of a group in which nothing was reported for so long."""
-    failed: Failed | None = None
+    failed: RankFailed | None = None
     """What the rank itself said."""
 
 
@@ -95,7 +95,7 @@ class _Member:
         return f": {lines[-1]}" if lines else ""
 
 
-class Group:
+class RankGroup:
     """The ranks of one request, from their start to their end."""
 
     def __init__(
@@ -210,7 +210,7 @@ class Group:
     ) -> Ended | None:
         member.messages.append(message)
         seen(member.rank, message)
-        if isinstance(message, Failed):
+        if isinstance(message, RankFailed):
             text = f"rank {member.rank}: {message.message}"
             return Ended(message.kind, member.rank, text, failed=message)
         if isinstance(message, Memory):
@@ -260,9 +260,9 @@ def _is_done(member: _Member) -> bool:
 @contextmanager
 def group_of(
     requests: Sequence[RankRequest], timeout_s: float, program: Sequence[str] = PROGRAM
-) -> Iterator[Group]:
+) -> Iterator[RankGroup]:
     """A group whose processes are ended in any case."""
-    group = Group(requests, timeout_s, program)
+    group = RankGroup(requests, timeout_s, program)
     try:
         yield group
     finally:

@@ -107,7 +107,7 @@ class Samples(Value):
     """Microseconds a call by side, in the order in which they were taken."""
 
 
-class Failed(Value):
+class RankFailed(Value):
     """The rank cannot continue."""
 
     event: Literal["failed"] = "failed"

@@ -14,8 +14,14 @@ import torch
 
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.ranks.messages import Burst, Launched, WrongCall
-from astra_chat.tools.runners.ranks.checking import Calls as OneSide
-from astra_chat.tools.runners.ranks.checking import MadeCall, Rank, Shared, placed, ranks_of
+from astra_chat.tools.runners.ranks.checking import (
+    MadeCall,
+    Rank,
+    Shared,
+    SideCalls,
+    placed,
+    ranks_of,
+)
 from astra_chat.tools.runners.ranks.comparing import Comparing, Tensors
 from astra_chat.tools.task.folder import Task
 from lab.ranks.messages import LabRequest
@@ -40,7 +46,7 @@ class Soak:
 
     def __init__(self, task: Task, asked: LabRequest, rank: Rank, shared: Shared) -> None:
         self._task, self._asked, self._rank = task, asked, rank
-        self._side = OneSide(task, asked, rank, shared)
+        self._side = SideCalls(task, asked, rank, shared)
         self._comparing = Comparing(task, self._side.reference)
         self._arrays = shared.arrays(ranks_of(task), asked.sides[0].name)
         self._seed = Seed(asked.seed)

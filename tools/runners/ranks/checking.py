@@ -97,7 +97,7 @@ class MadeCall:
     results: Tensors
 
 
-class Calls:
+class SideCalls:
     """Makes calls of one side: draws inputs, binds plans, launches."""
 
     def __init__(self, task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> None:
@@ -151,7 +151,7 @@ class Checking:
 
     def __init__(self, task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> None:
         self._asked, self._rank, self._shared = asked, rank, shared
-        self._calls = Calls(task, asked, rank, shared)
+        self._calls = SideCalls(task, asked, rank, shared)
         self._comparing = Comparing(task, self._calls.reference)
         self._cases = asked.cases[: len(asked.cases) - asked.counted]
 

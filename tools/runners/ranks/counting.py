@@ -19,7 +19,7 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
 from astra_chat.tools.ranks.messages import Counted, RankRequest, RankSide
 from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
-from astra_chat.tools.runners.ranks.checking import Calls, MadeCall, Rank, Shared
+from astra_chat.tools.runners.ranks.checking import MadeCall, Rank, Shared, SideCalls
 from astra_chat.tools.runners.ranks.comparing import Tensors
 from astra_chat.tools.runners.ranks.counted_bytes import CountedBytes
 from astra_chat.tools.runners.ranks.virtual_memory import NEVER, VirtualRank, bytes_of
@@ -31,7 +31,7 @@ from astra_vgpu.ground.gpu_specs import spec as spec_of
 SEED = 7
 
 
-class Counting:
+class CountingWork:
     """The counted calls of one rank, after its check."""
 
     def __init__(self, task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> None:
@@ -39,7 +39,7 @@ class Counting:
         if not isinstance(rank, VirtualRank):
             raise ValueError("calls are counted on virtual GPUs")
         self._asked, self._rank, self._shared = asked, rank, shared
-        self._calls = Calls(task, asked, rank, shared)
+        self._calls = SideCalls(task, asked, rank, shared)
         self._names = [n for n in shared.own if n != self._calls.ranks.shared.arg.name]
 
     def run(self, send: Callable[[Counted], None]) -> None:

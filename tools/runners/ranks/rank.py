@@ -15,7 +15,7 @@ from typing import IO, Protocol, TypeVar
 import torch
 
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.ranks.messages import Done, Failed, Memory, RankRequest
+from astra_chat.tools.ranks.messages import Done, Memory, RankFailed, RankRequest
 from astra_chat.tools.runners.cuda_plans import DriverError
 from astra_chat.tools.runners.fault_text import place_text
 from astra_chat.tools.runners.ranks.checking import (
@@ -28,7 +28,7 @@ from astra_chat.tools.runners.ranks.checking import (
     ranks_of,
     shared_name,
 )
-from astra_chat.tools.runners.ranks.counting import Counting
+from astra_chat.tools.runners.ranks.counting import CountingWork
 from astra_chat.tools.runners.ranks.timing import Timing
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Value
@@ -56,7 +56,7 @@ def usual_work(task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> li
     """The work of the judge's requests."""
     if asked.rounds:
         return [Timing(task, asked, rank, shared)]
-    counting = [Counting(task, asked, rank, shared)] * bool(asked.counted)
+    counting = [CountingWork(task, asked, rank, shared)] * bool(asked.counted)
     return [Checking(task, asked, rank, shared), *counting]
 
 
@@ -82,7 +82,7 @@ def serve(kind: type[R], work: Callable[[Task, R, Rank, Shared], list[Work]]) ->
 
 def _done(
     asked: R, work: Callable[[Task, R, Rank, Shared], list[Work]], send: Send
-) -> Done | Failed:
+) -> Done | RankFailed:
     """Does it all; up to the first launch, what fails is the machine's fault."""
     try:
         task = load_task(asked.folder)
@@ -91,12 +91,12 @@ def _done(
         threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
         steps = work(task, asked, rank, shared)
     except (DriverError, RuntimeError, OSError) as error:
-        return Failed(kind="lacking", message=_first_line(error))
+        return RankFailed(kind="lacking", message=_first_line(error))
     try:
         for step in steps:
             step.run(send)
     except PtxUnsupported as lack:
-        return Failed(
+        return RankFailed(
             kind="unsupported",
             message=lack.what,
             where=lack.kernel,
@@ -104,11 +104,11 @@ def _done(
             line=lack.line,
         )
     except Fault as fault:
-        return Failed(
+        return RankFailed(
             kind="unsafe", message=titled(fault.kind, fault.message), where=place_text(fault.where)
         )
     except RuntimeError as error:
-        return Failed(kind="crashed", message=_first_line(error))
+        return RankFailed(kind="crashed", message=_first_line(error))
     return Done()
 
 
