@@ -38,8 +38,8 @@ KILL_S = 30.0
 """How long the driver may take to end a kernel that waits, after its process was killed."""
 STOP_S = 0.5
 """How long a stop may wait to be seen."""
-NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0"}
-"""NVLink multicast stays off, in NCCL too."""
+NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
+"""NVLink multicast stays off, in libraries too."""
 Message = Memory | Launched | Burst | Counted | Samples | RankFailed | Done
 MESSAGES: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="event")])
 M = TypeVar("M", bound=Value)
