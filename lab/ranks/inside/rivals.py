@@ -73,7 +73,7 @@ class BesideRivals(Timing):
             raise RuntimeError(f"{name} gives a wrong sum: off by {float(off):.3g} of the largest")
 
     def _symmetric_memory(self) -> Reduce:
-        """PyTorch's one-shot all-reduce. Its multicast is off (TORCH_SYMM_MEM_DISABLE_MULTICAST)."""
+        """PyTorch's one-shot all-reduce. Its multicast is off (ranks/group.py)."""
         memory = importlib.import_module("torch.distributed._symmetric_memory")
         group = dist.group.WORLD.group_name  # type: ignore[union-attr]
         room = memory.empty(MOST_BYTES // 2, dtype=torch.bfloat16, device=self.rank.device)
