@@ -107,7 +107,7 @@ class GroupCheck:
     after_start: Callable[[RankGroup], None] = lambda group: None
     """Called with the group once its ranks have ended a first burst."""
     counted: list[list[Counted]] = field(default_factory=list)
-    """By counted case, each rank's."""
+    """Each rank's counts, by counted case."""
     worst: float = 0.0
     elements: int = 0
 

@@ -53,7 +53,7 @@ class Ended:
     rank: int
     message: str
     limit_s: float = 0.0
-    """Of a group in which nothing was reported for so long."""
+    """The limit that a silent group exceeded; 0 for others."""
     failed: RankFailed | None = None
     """What the rank itself said."""
 

@@ -29,7 +29,7 @@ class CountedBytes(np.ndarray[Any, Any]):
         return view
 
     def take(self, indices: Any, *more: Any, **named: Any) -> Any:
-        """As of any array; the elements count as read."""
+        """Takes elements like any array; they count as read."""
         if self.seen is not None:
             first = int(self.__array_interface__["data"][0]) - self.start
             items = np.unique(np.asarray(indices).reshape(-1)).astype(np.int64)
