@@ -21,8 +21,10 @@ from astra_chat.agents.search_sections import (
     algorithms,
     kernels_of_plan,
     prices,
+    ranks,
     scoring,
     second_parent,
+    taxes,
 )
 from astra_chat.agents.source_sections import (
     failing,
@@ -329,19 +331,20 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 """Sections that a single agent gets in addition to those of the role it acts as."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
-    "tester": (_task, _inputs, scoring, tested, _tests, _score, _analysis),
+    "tester": (_task, ranks, _inputs, scoring, tested, _tests, _score, _analysis),
     "planner": (
-        _task, _contract, _cases, _inputs, _accept, _rules, prices, parent_that_runs, _progress,
-        _open_in_plan, _log, _predictions, _profile, _analysis, algorithms, _memory,
+        _task, ranks, _contract, _cases, _inputs, _accept, _rules, taxes, prices,
+        parent_that_runs, _progress, _open_in_plan, _log, _predictions, _profile, _analysis,
+        algorithms, _memory,
     ),
     "coder": (
-        _task, _contract, _cases, _inputs, _accept, _headers, parent, _parent_cases, _plan,
+        _task, ranks, _contract, _cases, _inputs, _accept, _headers, parent, _parent_cases, _plan,
         second_parent, _open_constants, kernels_of_plan,
     ),
-    "fixer": (_task, _contract, _accept, _headers, _plan_in_short, failing),
+    "fixer": (_task, ranks, _contract, _accept, _headers, _plan_in_short, failing),
     "profiler": (
-        _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _tuned, _standing,
-        _last_report,
+        _task, ranks, _cases, _rules, taxes, last_source, _progress_after, _plan_in_short, _tuned,
+        _standing, _last_report,
     ),
     "single": (_task, parent),
 }  # fmt: skip

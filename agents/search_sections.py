@@ -12,6 +12,7 @@ from astra_chat.agents.source_sections import parent_source
 from astra_chat.agents.source_text import listing
 from astra_chat.agents.standing import rounds_below_resolution
 from astra_chat.tools.report.prices import prices_text
+from astra_chat.tools.task.contract_text import ranks_text
 from astra_chat.tools.text import fenced, one_line
 from astra_chat.tools.types import Timed
 
@@ -45,6 +46,19 @@ def prices(context: ChatContext, state: RunState) -> Section | None:
         return None
     text = prices_text(context.task, judged.outcome, judged.device)
     return Section("Prices to reckon with", text, 2) if text else None
+
+
+def ranks(context: ChatContext, state: RunState) -> Section | None:
+    """What each rank holds and how ranks signal, of a task for several GPUs."""
+    contract = context.task.ranks
+    if contract is None:
+        return None
+    return Section("Ranks", f"{ranks_text(contract)}\n{passage('ranks')}")
+
+
+def taxes(context: ChatContext, state: RunState) -> Section | None:
+    """What a kernel over several GPUs pays for its peers."""
+    return Section("The three taxes", passage("taxes")) if context.task.ranks else None
 
 
 def algorithms(context: ChatContext, state: RunState) -> Section | None:

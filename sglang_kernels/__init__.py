@@ -1,4 +1,5 @@
-"""Kernel tasks as data, one folder each: task.toml, baseline.cu, reference.py, script/.
+"""Kernel tasks as data, one folder each: task.toml, baseline.cu, reference.py, script/. Those over
+several GPUs are in several_gpus/.
 
 tools/task/folder.py reads them; nothing imports them.
 """

@@ -34,7 +34,6 @@ CHILD_PROCESSES = (
     "lab/ranks/inside/",
     "tools/extension/inside/",
     "tools/walled/inside/",
-    "lab/ranks/allreduce_add_rmsnorm/reference.py",
 )
 """Programs of processes of their own: the only files that may load torch."""
 GROUND = "astra_vgpu.ground"

@@ -24,6 +24,7 @@ runners/         programs of the child processes: torch is imported only here
 check/           correctness: outputs, hidden cases, error norms, sanitizers
 timing/          times on a GPU, and the verdict: faster, tie or slower
 profiling/       bottleneck, Nsight Compute metrics, roofline
+ranks/           kernels over several GPUs: the judge's steps on a group of ranks
 sandbox/         isolation: bubblewrap, Landlock, seccomp
 mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model

@@ -77,8 +77,9 @@ def describe(outcome: Outcome) -> str:
             return f"crashed on {case.named}: {message}"
         case Implausible(case=case, why=why):
             return f"implausible on {case.named}: {why}"
-        case TimedOut(step=step, limit_s=limit_s):
-            return f"stopped: the step '{step}' exceeded its limit of {number(limit_s)} s"
+        case TimedOut(step=step, limit_s=limit_s, note=note):
+            words = f"stopped: the step '{step}' exceeded its limit of {number(limit_s)} s"
+            return f"{words}: {note}" if note else words
         case Correct() | Timed():
             return _passed(outcome)
 
@@ -214,11 +215,14 @@ def _wrong(wrong: Wrong) -> str:
         "not_accepted": "accept() in reference.py rejects it",
         "distribution": "drawn with probabilities that differ from the oracle's",
         "batch_variant": "the bits of a row depend on its batch",
+        "ranks_differ": "ranks hold different bits",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     said = f"wrong on {wrong.case.named}: {reasons[wrong.reason]}: {place}"
     if wrong.reason == "not_accepted":  # of many that are legal there is no expected one
         return f"{said}{f' is {number(wrong.got)}' if wrong.index else ''}{note}"
+    if wrong.reason == "ranks_differ":
+        return f"{said}{note}"
     if wrong.reason == "distribution":
         return f"{said} is {number(wrong.got)}{note}"
     count = f"({wrong.bad:,} of {counted(wrong.total, 'element')}){note}"

@@ -174,7 +174,30 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def _check_of_ranks(evaluation: Evaluation, record: CheckRecord) -> list[str]:
+    """What the check of a kernel over several GPUs did (ranks/checks.py)."""
+    groups = [step.note for step in evaluation.steps if step.name == "check" and step.note]
+    stops = (
+        "in some calls, one rank stopped several times in the middle of its kernel while its peers"
+        " ran ahead"
+        if evaluation.device.kind == "virtual"
+        else "before three calls in ten, one rank was up to 2 ms late, on its GPU or on its host"
+    )
+    return [
+        f"{'; '.join(groups)}: each rank a process, without a pause between the calls of a burst",
+        f"{counted(record.elements, 'element')} compared one by one on their rank; the bits of"
+        " results that must be alike compared between ranks",
+        f"from the task and the tester: {counted(len(record.visible), 'case')}; drawn at random"
+        f" after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
+        stops,
+        "a rank's own input and the bytes behind shared memory were compared after each burst",
+        "signals in the PTX were read: their scope, and the order that they ensure",
+    ]
+
+
 def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]:
+    if task.ranks is not None:
+        return _check_of_ranks(evaluation, record)
     sentences = [
         f"{counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
         f" {counted(record.elements, 'element')} compared one by one, NaN and infinity first;"

@@ -270,6 +270,7 @@ class Wrong(Value):
         "not_accepted",
         "distribution",
         "batch_variant",
+        "ranks_differ",
     ]
     index: tuple[int, ...]
     """First bad element."""
@@ -315,6 +316,8 @@ class TimedOut(Value):
     kind: Literal["timed_out"] = "timed_out"
     step: Literal["build", "plan", "check", "sanitize", "time", "profile"]
     limit_s: float
+    note: str = Field(default="", exclude_if=is_empty)
+    """Which rank of a group of GPUs did not continue."""
 
 
 class Correct(Value):

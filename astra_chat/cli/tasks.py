@@ -46,9 +46,10 @@ def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
 def list_tasks(as_json: JsonOption = False) -> None:
     """List the tasks that ship with Astra."""
     from astra_chat.display.tables import print_rows
-    from astra_chat.tools.task.folder import BUILTIN, load_task, task_names
+    from astra_chat.tools.task.folder import find_task, task_names
+    from astra_chat.tools.task.shipped import ranks_task_names
 
-    found = [load_task(BUILTIN / name) for name in task_names()]
+    found = [find_task(name) for name in (*task_names(), *ranks_task_names())]
     if as_json:
         documents = [
             {"name": task.name, "summary": task.summary, "dtypes": task.dtypes} for task in found
@@ -131,9 +132,10 @@ def update(
     """Replace a task's bench list with captured calls, each weighted by how often it was made;
     the rest of task.toml stays as it is."""
     from astra_chat.tools.task.folder import task_names
+    from astra_chat.tools.task.shipped import ranks_task_names
     from astra_vgpu.ground.errors import BadInput
 
-    if task in task_names():
+    if task in [*task_names(), *ranks_task_names()]:
         raise BadInput(f"{task} ships with Astra: copy its folder, and update the copy")
     with_calls(Path(task), calls, calls_of, map_ or (), domain_too=domain)
 

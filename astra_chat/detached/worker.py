@@ -35,6 +35,7 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.text import one_line
@@ -215,7 +216,7 @@ class Worker:
         write_task_files(folder, job.task_files, texts, place)
         task = load_task(place)
         require_bounded_task("the job", task, job.device.kind, job.timed, self.trust)
-        return TuningJudge(
+        return judge_of(
             task,
             device_for(job, self.device),
             tier=job.tier,

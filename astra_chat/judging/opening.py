@@ -10,6 +10,7 @@ from astra_chat.options import JudgeOptions, takes
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import TIER_FILES
@@ -36,7 +37,7 @@ def open_judge(
     chosen = next((known for known in ENGINES if known == engine), None)
     if chosen is None:
         raise BadInput(f"there is no engine '{engine}'{choices(engine, ENGINES)}")
-    return Judge(
+    return judge_of(
         find_task(str(task)),
         pick_device(options["device"], options["gpu"]),
         tier=baseline,

@@ -16,7 +16,8 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import LIVE, ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.language import CUDA_ONLY, Language
-from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
+from astra_chat.tools.task.folder import TRANSCRIPT, Task
+from astra_chat.tools.task.shipped import shipped_folder
 from astra_chat.tools.wording import nearest
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
@@ -103,7 +104,7 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
     """
     path, given = task.recorded_run, options.model_fields_set
     if path is not None:
-        recorded, ours = read(path).options, task.folder == BUILTIN / task.name
+        recorded, ours = read(path).options, task.folder == shipped_folder(task.name)
         asked = [name for name in DECIDING if name in given or not ours]
         if all(getattr(recorded, name) == getattr(options, name) for name in asked):
             own = {n: getattr(recorded, n) for n in (*DECIDING, *REPEATED) if n not in given}

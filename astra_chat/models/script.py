@@ -22,7 +22,8 @@ from astra_chat.agents.turns import (
     TestSuite,
 )
 from astra_chat.tools.language import CUDA_ONLY, Language
-from astra_chat.tools.task.folder import BUILTIN, Task, task_names
+from astra_chat.tools.task.folder import Task, task_names
+from astra_chat.tools.task.shipped import ranks_task_names, shipped_folder
 from astra_chat.tools.types import Basis, Value
 from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
@@ -200,7 +201,8 @@ class Script(Value):
 
 def scripted_names() -> list[str]:
     """Returns the names of the shipped tasks that have a scripted run."""
-    return [n for n in task_names() if (BUILTIN / n / SCRIPT).is_file()]
+    names = [*task_names(), *ranks_task_names()]
+    return [n for n in names if (shipped_folder(n) / SCRIPT).is_file()]
 
 
 def load_script(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> Script:

@@ -16,7 +16,8 @@ from astra_chat.models.spec import Role
 from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation
-from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
+from astra_chat.tools.task.folder import TRANSCRIPT, Task
+from astra_chat.tools.task.shipped import shipped_folder
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import Chosen, RepeatedRun
@@ -76,7 +77,7 @@ class TranscriptClient(OfflineClient):
 def own_transcript(task: Task) -> Path | None:
     """The recorded run that a task has in its folder. A shipped task that was restored from a
     transcript has it where it was installed."""
-    shipped = BUILTIN / task.name / TRANSCRIPT
+    shipped = shipped_folder(task.name) / TRANSCRIPT
     return task.recorded_run or (shipped if shipped.is_file() else None)
 
 

@@ -14,7 +14,7 @@ from astra_chat.agents.reply_errors import unusable_source
 from astra_chat.display.tables import ResultTable
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Built, Evaluation
-from astra_chat.tools.judge import Judge
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.timing.verdict import judge_times
@@ -138,7 +138,7 @@ def rejudge(
     options = transcript.options
     with (
         task_of(transcript, None) as task,
-        Judge(task, chosen, tier=options.tier, cases=options.cases, trust=trust) as judge,
+        judge_of(task, chosen, tier=options.tier, cases=options.cases, trust=trust) as judge,
     ):
         require_bounded_cases(transcript, task, chosen.kind, trust)
         found = []

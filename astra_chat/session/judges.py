@@ -9,6 +9,7 @@ from astra_chat.session.request import Request
 from astra_chat.session.run_events import RunEvents
 from astra_chat.session.signals import ChatLoop
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.run_folder import JOBS
 from astra_vgpu.ground.toolkit import find_tool
@@ -28,7 +29,7 @@ def judge_for(
         carrier.require(wanted_of(device))
     if request.device.kind == "cuda" and request.limits.confirmations and not detached:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
-    judge = TuningJudge(
+    judge = judge_of(
         request.task,
         request.device,
         tier=request.options.tier,

@@ -10,7 +10,8 @@ from astra_chat.agents.turns import TestSuite
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.domain import MAX_BYTES
-from astra_chat.tools.task.folder import BUILTIN, Task, load_task, task_names
+from astra_chat.tools.task.folder import Task, load_task, task_names
+from astra_chat.tools.task.shipped import ranks_task_names, shipped_folder
 from astra_chat.tools.types import Case, DeviceKind
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of
@@ -72,7 +73,8 @@ def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int
 
 
 def _came_with_astra(task: Task) -> bool:
-    return task.name in task_names() and load_task(BUILTIN / task.name).id == task.id
+    names = [*task_names(), *ranks_task_names()]
+    return task.name in names and load_task(shipped_folder(task.name)).id == task.id
 
 
 def require_bounded_task(

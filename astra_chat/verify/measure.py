@@ -11,7 +11,7 @@ from astra_chat.replay.rejudge import times_agree
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.judge import Judge
+from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device, Timed
 from astra_chat.transcript.recorded_cases import require_bounded_cases
@@ -37,7 +37,7 @@ def measured_again(run: Run, device: str, trust: bool) -> list[Claim]:
     then, options = best[0], run.transcript.options
     chosen = _device(then.device, device)
     require_bounded_cases(run.transcript, run.task, chosen.kind, trust)
-    with Judge(
+    with judge_of(
         run.task,
         chosen,
         tier=options.tier,

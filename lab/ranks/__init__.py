@@ -1,11 +1,12 @@
-"""Kernels over several GPUs: a contract, kernels, and a judge for them. `python -m lab.ranks`.
+"""Research on kernels over several GPUs; `astra-chat` judges them (docs/several-gpus.md).
 
-contract    ranks.toml: what each rank holds before and after a call, and the launcher's contract
-plans       guard, build, audit, and the launch plan of each rank
-messages    what ranks are asked and what they report
-group       a process a rank, watched: a dead or late one ends all
-judging     an evaluation: plans, the check on all ranks, times beside NCCL
-faults      planted faults, and whether they are found
-inside/     the program of one rank
-allreduce_add_rmsnorm/  the first task: its contract, reference, baseline and two faster kernels
+python -m lab.ranks rivals    times beside NCCL, PyTorch's symmetric memory and SGLang's all-reduce
+python -m lab.ranks soak      10^5 calls of signal reuse, each compared on the device
+python -m lab.ranks faults    planted faults, and whether they are found
+
+faults      planted faults
+measuring   times beside rivals, and soaks
+quantised   a kernel of the quantised task
+messages    what the programs of ranks are asked beyond the judge's own
+inside/     their programs
 """

@@ -1,14 +1,16 @@
-"""Kernels over several GPUs, checked and timed: `python -m lab.ranks`.
+"""Kernels over several GPUs: times beside rivals, soaks, planted faults: `python -m lab.ranks`.
 
-evaluate KERNEL.cu       guard, build, audit and launch plans, then calls with changing data,
-                         shapes and arrivals on all ranks; on GPUs, times beside the baseline
-                         and beside NCCL followed by a kernel
-faults                   planted faults: wrong protocols, a killed rank; each must be found
+rivals KERNEL.cu   the kernel by turns with the baseline, NCCL, PyTorch's symmetric memory and
+                   SGLang's all-reduce, each followed by the norm's kernel
+soak KERNEL.cu     10^5 calls of signal reuse with changing data, each compared on the device
+faults             planted faults of protocols and ranks: each must be found
+quantised          prints a kernel of allreduce_add_rmsnorm_quant_fp8
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,74 +19,94 @@ from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 
 if TYPE_CHECKING:
-    from lab.ranks.contract import RanksTask
-    from lab.ranks.judging import Asked, RanksEvaluation
+    from astra_chat.tools.ranks.judge import RanksJudge
+    from lab.ranks.measuring import RivalTime
 
-TASK = Path(__file__).parent / "allreduce_add_rmsnorm"
-CALLS, VIRTUAL_CALLS = 1000, 24
-ROUNDS = 30
+TASK = "allreduce_add_rmsnorm"
+TOKENS, HIDDEN = (1, 2, 4, 8, 16, 32, 64), (4096, 5120, 8192)
+ROUNDS, SOAK = 20, 100_000
 
 
-def evaluate_one(options: argparse.Namespace) -> int:
-    from lab.ranks.judging import evaluate
+def time_rivals(options: argparse.Namespace) -> int:
+    from lab.ranks.measuring import beside_rivals, cases_of
 
-    task, asked = _asked(options)
-    if not options.kernel.is_file():
-        raise BadInput(f"{options.kernel} is no file")
-    found = evaluate(task, options.kernel.read_text(), asked, _tell)
-    if options.json:
-        options.json.write_text(found.model_dump_json(indent=1) + "\n")
-    print("\n".join(_lines(found)))
-    return 0 if found.outcome in ("correct", "timed") else 1
+    with _judge(options) as judge:
+        cases = cases_of(judge, options.tokens, options.hidden)
+        rows, lacking = beside_rivals(judge, _text(options.kernel), cases, options.rounds)
+        for line in [*lacking, *_table(rows)]:
+            print(line, flush=True)
+        if options.json:
+            found = [row.model_dump(mode="json") for row in rows]
+            options.json.write_text(json.dumps({"lacking": lacking, "rows": found}, indent=1))
+    return 0
+
+
+def soak(options: argparse.Namespace) -> int:
+    from lab.ranks.measuring import cases_of, soaked
+
+    with _judge(options) as judge:
+        cases = cases_of(judge, (1, 3, 8, 16, 64), (4096, 8192))
+        done, wrong = soaked(
+            judge, _text(options.kernel), cases, options.calls or SOAK, lambda calls: None
+        )
+    print(f"{done:,} calls without a fault" + (f", then {wrong}" if wrong else ""))
+    return 1 if wrong else 0
 
 
 def try_faults(options: argparse.Namespace) -> int:
-    from lab.ranks.faults import tried, undetected
+    from lab.ranks.faults import tried
 
-    task, asked = _asked(options)
-    found = []
-    for name, evaluation, detected in tried(task, asked, options.only, _tell):
-        found.append((name, evaluation, detected))
-        print(f"{'found' if detected else 'NOT FOUND'}: {name}\n    {_outcome(evaluation)}")
-    left = undetected(found)
-    print(f"{len(found) - len(left)} of {len(found)} planted faults found")
-    return 1 if left else 0
-
-
-def _asked(options: argparse.Namespace) -> tuple[RanksTask, Asked]:
-    from astra_chat.tools.entropy import Entropy, Seed
-    from lab.ranks.contract import load_ranks
-    from lab.ranks.judging import Asked, devices
-
-    task = load_ranks(options.task)
-    device, ranks = devices(task, options.device, options.ranks)
-    virtual = options.device == "virtual"
-    calls = options.calls or (VIRTUAL_CALLS if virtual else CALLS)
-    rounds = 0 if virtual or options.no_times else ROUNDS
-    seed = Seed(Entropy(options.seed).root)
-    return task, Asked(ranks, device, seed, calls, rounds)
+    count, missed = 0, []
+    with _judge(options) as judge:
+        judge.ranks.calls = options.calls
+        for fault in tried(judge, options.only):
+            count += 1
+            if not fault.found:
+                missed.append(fault.name)
+            print(f"{'found' if fault.found else 'NOT FOUND'}: {fault.name}\n    {fault.said}")
+            sys.stdout.flush()
+    print(f"{count - len(missed)} of {count} planted faults found")
+    return 1 if missed else 0
 
 
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def print_quantised(options: argparse.Namespace) -> int:
+    from lab.ranks.quantised import quantised
+
+    print(quantised(), end="")
+    return 0
 
 
-def _outcome(found: RanksEvaluation) -> str:
-    return f"{found.outcome}: {found.message}"
+def _judge(options: argparse.Namespace) -> RanksJudge:
+    from astra_chat.tools.entropy import Entropy
+    from astra_chat.tools.ranks.judge import RanksJudge
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.task.folder import find_task
+
+    device = pick_device(options.device, "h200" if options.device == "virtual" else None)
+    return RanksJudge(find_task(options.task), device, trust=True, entropy=Entropy(options.seed))
 
 
-def _lines(found: RanksEvaluation) -> list[str]:
-    """An evaluation as text."""
-    lines = [f"{found.task}, {found.candidate}, {found.ranks} ranks, {found.device}"]
-    lines += [_outcome(found), f"seed {found.seed}"]
-    lines += [f"launches, case 1: {found.launches[0]}"] * bool(found.launches)
-    if found.times:
-        lines += ["", "case               us     baseline                    NCCL + norm"]
-    for time in found.times:
-        sides = [time.baseline, *([time.rival] if time.rival else [])]
-        cells = [f"{s.us:7.2f} us {s.ratio:.2f}x [{s.low:.2f}, {s.high:.2f}]" for s in sides]
-        lines.append(f"{time.case.label:16} {time.us:6.2f}  {'   '.join(cells)}")
+def _text(kernel: Path) -> str:
+    if not kernel.is_file():
+        raise BadInput(f"{kernel} is no file")
+    return kernel.read_text()
+
+
+def _table(rows: list[RivalTime]) -> list[str]:
+    """A line for each case: microseconds, and how many times as fast the kernel is."""
+    lines = []
+    for row in rows:
+        cells = [f"{n} {a.us:.2f} us {a.ratio:.2f}x" for n, a in row.beside.items()]
+        lines.append(f"{row.case.label:20} {row.us:6.2f} us   {'   '.join(cells)}")
+    names = rows[0].beside if rows else {}
+    for name in names:
+        ratios = [row.beside[name].ratio for row in rows]
+        lines.append(f"{name}: {min(ratios):.2f}x to {max(ratios):.2f}x")
     return lines
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 @one_line_errors()
@@ -95,20 +117,25 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True)
-    evaluating = commands.add_parser("evaluate", help="judge a kernel")
-    evaluating.add_argument("kernel", type=Path)
-    evaluating.add_argument("--json", type=Path, help="write the evaluation to this file")
-    evaluating.set_defaults(run=evaluate_one)
+    timing = commands.add_parser("rivals", help="times beside rivals, on GPUs")
+    timing.add_argument("--tokens", type=_numbers, default=TOKENS, help="such as 1,8,64")
+    timing.add_argument("--hidden", type=_numbers, default=HIDDEN, help="such as 4096,8192")
+    timing.add_argument("--rounds", type=int, default=ROUNDS, help="samples of each side and case")
+    timing.add_argument("--json", type=Path, help="write the rows to this file")
+    timing.set_defaults(run=time_rivals)
+    soaking = commands.add_parser("soak", help="many calls, each compared on the device")
+    soaking.set_defaults(run=soak)
     faults = commands.add_parser("faults", help="judge planted faults")
     faults.add_argument("--only", default="", help="faults whose names contain this")
     faults.set_defaults(run=try_faults)
-    for one in (evaluating, faults):
-        one.add_argument("--task", type=Path, default=TASK, help="folder with ranks.toml")
+    commands.add_parser("quantised", help="print a kernel").set_defaults(run=print_quantised)
+    for one in (timing, soaking):
+        one.add_argument("kernel", type=Path)
+    for one in (timing, soaking, faults):
+        one.add_argument("--task", default=TASK, help="a task with ranks")
         one.add_argument("--device", choices=("cuda", "virtual"), default="cuda")
-        one.add_argument("--ranks", type=int, help="default: as many as the GPUs allow")
-        one.add_argument("--calls", type=int, help=f"default {CALLS}, virtual {VIRTUAL_CALLS}")
+        one.add_argument("--calls", type=int, help=f"calls of a check; of a soak {SOAK:,}")
         one.add_argument("--seed", help="up to 32 hex digits; default: drawn")
-        one.add_argument("--no-times", action="store_true", help="only check")
     options = parser.parse_args()
     sys.exit(options.run(options))
 

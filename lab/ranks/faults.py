@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from astra_chat.tools.descriptions import describe
+from astra_chat.tools.ranks.group import RankGroup
+from astra_chat.tools.ranks.groups import RankNumbers
+from astra_chat.tools.ranks.judge import RanksJudge
 from astra_vgpu.ground.errors import AstraError
-from lab.ranks.contract import RanksTask
-from lab.ranks.group import Group
-from lab.ranks.judging import Asked, RanksEvaluation, Tell, evaluate
 
-KILLED = "a rank killed during the calls"
+BASELINE, PULL, BY_SIZE = "baseline.cu", "script/pull.cu", "script/by_size.cu"
+REFUSED, WRONG, TIMED_OUT, CRASHED = "refused", "wrong", "timed_out", "crashed"
 OUT = (
     "    call.out[row + i] = __float2bfloat16_rn(sums[i] * scale *"
     " __bfloat162float(call.weight[i]));"
+)
+WAIT = "while (static_cast<int32_t>(load_acquire(reached) - number) < 0) {"
+STORE = 'asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");'
+ALL_TWO_SHOTS = (
+    "if (numbers <= kMostPushed) return push_kernel<kRanks>;",
+    "if (numbers > 0) return two_shot_kernel<kRanks>;",
 )
 
 
 @dataclass(frozen=True)
 class PlantedFault:
-    """One wrong kernel: an edit of a kernel of the folder."""
+    """One wrong kernel: an edit of a kernel of the task."""
 
     name: str
     file: str
     edits: tuple[tuple[str, str], ...]
-    outcomes: tuple[str, ...] = ("wrong",)
+    outcomes: tuple[str, ...] = (WRONG,)
     """Outcomes that find it."""
 
-    def source(self, task: RanksTask) -> str:
+    def source(self, judge: RanksJudge) -> str:
         """Returns the kernel's text. Raises AstraError where an edit does not fit it any more."""
-        text = (task.task.folder / self.file).read_text()
+        text = (judge.task.folder / self.file).read_text()
         for old, new in self.edits:
             if old not in text:
                 raise AstraError(f"planted fault '{self.name}': {self.file} has no '{old}'")
@@ -37,79 +46,170 @@ class PlantedFault:
         return text
 
 
+def _fault(name: str, file: str, *edits: tuple[str, str], by: str = WRONG) -> PlantedFault:
+    return PlantedFault(name, file, edits, (by,))
+
+
 FAULTS = (
-    PlantedFault(
-        "no barrier after the reads: a peer's next input is read",
-        "baseline.cu",
-        (("  barrier(call, passed + 2);", "  __syncthreads();"), ("= passed + 2", "= passed + 1")),
+    _fault(
+        "barrier: none after the reads, a peer's next input is read",
+        BASELINE,
+        ("  barrier(call, passed + 2);", "  __syncthreads();"),
+        ("= passed + 2", "= passed + 1"),
     ),
-    PlantedFault(
-        "signals sent, never waited for",
-        "baseline.cu",
-        (("while (static_cast<int32_t>(load_acquire(reached) - number) < 0) {", "{"),),
+    _fault("barrier: signals are sent, never waited for", BASELINE, (WAIT, "{"), by=REFUSED),
+    _fault(
+        "barrier: one rank leaves before the last one",
+        BASELINE,
+        ("  barrier(call, passed + 2);", "  if (call.rank != 1) barrier(call, passed + 2);"),
+        by=TIMED_OUT,
     ),
-    PlantedFault(
-        "flags that do not count the calls",
-        "baseline.cu",
-        (("= passed + 2;", "= 0;"),),
+    _fault(
+        "barrier: rank 0 signals nobody",
+        BASELINE,
+        ("    store_release(&", "    if (call.rank != 0) store_release(&"),
+        by=TIMED_OUT,
     ),
-    PlantedFault(
-        "one place for the rows of two calls",
-        "pull.cu",
-        (("number % 2;", "0;"),),
+    _fault("reuse: flags do not count the calls", BASELINE, ("= passed + 2;", "= 0;")),
+    _fault("reuse: flags count to two", PULL, ("calls = number;", "calls = number % 2;")),
+    _fault("reuse: one place for the rows of two calls", PULL, ("number % 2;", "0;")),
+    _fault(
+        "reuse: pushed words carry the same mark in every call",
+        BY_SIZE,
+        ("static_cast<uint64_t>(number) << 32", "1ull << 32"),
+        ("static_cast<uint32_t>(first >> 32) != number", "(first >> 32) != 1"),
+        ("static_cast<uint32_t>(second >> 32) != number", "(second >> 32) != 1"),
     ),
-    PlantedFault(
-        "one rank rounds another way: other bits than its peers hold",
-        "baseline.cu",
-        ((OUT, f"{OUT.replace('_rn', '_rz')}\n    if (call.rank != 0) {OUT.strip()}"),),
+    _fault(
+        "stale: the place of the call before is read",
+        PULL,
+        ("peer->rows[blockIdx.x][place]", "peer->rows[blockIdx.x][1 - place]"),
     ),
-    PlantedFault(
-        "the rank's own input overwritten",
-        "baseline.cu",
+    _fault(
+        "stale: results are copied before the owner has sent them",
+        BY_SIZE,
+        ALL_TWO_SHOTS,
+        ("    if (threadIdx.x == 0) wait_for(&signals.finished, number);\n", ""),
+    ),
+    _fault(
+        "stale: the owner adds before its peers have begun",
+        BY_SIZE,
+        ALL_TWO_SHOTS,
         (
-            (
-                "    sums[i] = sum;",
-                "    sums[i] = sum;\n    const_cast<__nv_bfloat16*>(reinterpret_cast<const"
-                " __nv_bfloat16*>(call.inputs[call.rank]))[row + i] = __float2bfloat16_rn(sum);",
-            ),
+            "    if (threadIdx.x < kRanks) wait_for(&signals.started[threadIdx.x], number);\n"
+            "    __syncthreads();\n    if (used) {\n#pragma unroll\n      for (int rank = 0;",
+            "    if (used) {\n#pragma unroll\n      for (int rank = 0;",
         ),
     ),
-    PlantedFault(
-        "rank 0 signals nobody: its peers wait for ever",
-        "baseline.cu",
-        (("    store_release(&", "    if (call.rank != 0) store_release(&"),),
-        ("timed_out",),
+    _fault(
+        "wrong rank: the own row stands for a peer's",
+        PULL,
+        (": peer->rows[blockIdx.x][place][vector]", ": own->rows[blockIdx.x][place][vector]"),
     ),
+    _fault(
+        "wrong rank: the flag of another rank is set",
+        PULL,
+        ("started[call.rank], number", "started[threadIdx.x], number"),
+        by=TIMED_OUT,
+    ),
+    _fault(
+        "wrong rank: rank 1 rounds another way",
+        BASELINE,
+        (OUT, f"{OUT.replace('_rn', '_rz')}\n    if (call.rank != 0) {OUT.strip()}"),
+    ),
+    _fault(
+        "wrong rank: a peer is counted twice",
+        BASELINE,
+        ("[rank]);\n      sum", "[rank | 1]);\n      sum"),
+    ),
+    _fault(
+        "one-sided: rank 1 returns once it has sent its row",
+        PULL,
+        (
+            "  if (threadIdx.x < kRanks) {\n    while",
+            "  if (call.rank == 1) {\n    if (threadIdx.x == 0) signals.calls = number;\n"
+            "    return;\n  }\n"
+            "  if (threadIdx.x < kRanks) {\n    while",
+        ),
+    ),
+    _fault(
+        "input: the rank's own is overwritten",
+        BASELINE,
+        (
+            "    sums[i] = sum;",
+            "    sums[i] = sum;\n    const_cast<__nv_bfloat16*>(reinterpret_cast<const"
+            " __nv_bfloat16*>(call.inputs[call.rank]))[row + i] = __float2bfloat16_rn(sum);",
+        ),
+    ),
+    _fault(
+        "scope: release for this GPU only",
+        BASELINE,
+        ("st.release.sys", "st.release.gpu"),
+        by=REFUSED,
+    ),
+    _fault(
+        "scope: acquire for this GPU only", PULL, ("ld.acquire.sys", "ld.acquire.gpu"), by=REFUSED
+    ),
+    _fault(
+        "order: a relaxed store signals", PULL, ("st.release.sys", "st.relaxed.sys"), by=REFUSED
+    ),
+    _fault(
+        "order: a relaxed load waits", BASELINE, ("ld.acquire.sys", "ld.relaxed.sys"), by=REFUSED
+    ),
+    _fault(
+        "order: __threadfence() before a volatile flag",
+        BASELINE,
+        (STORE, "__threadfence();\n  *reinterpret_cast<volatile uint32_t*>(address) = value;"),
+        by=REFUSED,
+    ),
+    _fault("order: a plain store signals", PULL, (STORE, "*address = value;"), by=REFUSED),
 )
 
 
-def tried(
-    task: RanksTask, asked: Asked, only: str, tell: Tell
-) -> Iterator[tuple[str, RanksEvaluation, bool]]:
-    """Judges every planted fault, then the baseline while one rank is killed.
+@dataclass(frozen=True)
+class Tried:
+    """A planted fault that was judged."""
+
+    name: str
+    found: bool
+    said: str
+
+
+def _last(action: int) -> Callable[[RankGroup], None]:
+    return lambda group: group.processes[-1].send_signal(action)
+
+
+RANK_FAULTS: tuple[tuple[str, str, Callable[[RankGroup], None]], ...] = (
+    ("rank: killed during the calls", CRASHED, _last(signal.SIGKILL)),
+    ("rank: stopped during the calls", TIMED_OUT, _last(signal.SIGSTOP)),
+)
+"""What happens to the last rank of the baseline, and the outcome that says so."""
+
+
+def tried(judge: RanksJudge, only: str) -> Iterator[Tried]:
+    """Judges every planted fault in the group that is timed, then the baseline while something
+    happens to a rank.
 
     Args:
-        task: The contract; its limit of time ends what hangs.
-        asked: How each is judged.
+        judge: Of the task; its contract's limit of time ends what hangs.
         only: Faults whose names contain this are tried.
-        tell: Called with what is being done.
 
     Yields:
-        A fault's name, its evaluation, and whether that found it.
+        Each fault, and whether it was found.
     """
+    judge.ranks.numbers = RankNumbers((judge.ranks.numbers.timed,), judge.ranks.numbers.timed)
     for fault in FAULTS:
         if only in fault.name:
-            found = evaluate(task, fault.source(task), asked, tell)
-            yield fault.name, found, found.outcome in fault.outcomes
-    if only in KILLED:
-        found = evaluate(task, task.task.baseline, asked, tell, _kill_last)
-        yield KILLED, found, found.outcome == "crashed"
+            yield _judged(judge, fault.name, fault.source(judge), fault.outcomes)
+    for name, outcome, action in RANK_FAULTS:
+        if only in name:
+            usual = judge.ranks
+            judge.ranks = replace(usual, after_start=action)
+            yield _judged(judge, name, judge.baseline, (outcome,))
+            judge.ranks = usual
 
 
-def _kill_last(group: Group) -> None:
-    group.processes[-1].kill()
-
-
-def undetected(found: Sequence[tuple[str, RanksEvaluation, bool]]) -> list[str]:
-    """Returns the names of the faults that were not found."""
-    return [name for name, _, detected in found if not detected]
+def _judged(judge: RanksJudge, name: str, source: str, outcomes: tuple[str, ...]) -> Tried:
+    found = judge.check(source).outcome
+    said = describe(found).replace("\n", " ")
+    return Tried(name, found.kind in outcomes, f"{found.kind}: {said}")

@@ -221,6 +221,16 @@ def bodies(ptx: str) -> list[str]:
     return [_LOCATION.sub("", body) for _, body in _functions(ptx)]
 
 
+def kernel_bodies(ptx: str) -> dict[str, list[str]]:
+    """Statements of each kernel in the order of the text, by its mangled name."""
+    found = {}
+    for head, body in _functions(ptx):
+        if head != ".func":
+            parts = _split(_LOCATION.sub("", body.partition("{")[2]))
+            found[head.split()[1]] = [text for _, text in parts]
+    return found
+
+
 def _kernels_with(pattern: re.Pattern[str], ptx: str) -> frozenset[str]:
     """Kernels in whose body this stands; all of them where it stands in a function."""
     bodies = _functions(ptx)

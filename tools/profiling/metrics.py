@@ -144,6 +144,16 @@ LOAD_BYTES, SHARED_WAVEFRONTS_EACH = (
     "global_load_bytes_per_request",
     "shared_wavefronts_per_request",
 )
+TAX_BARRIERS, TAX_LINKS, TAX_LAUNCHES, TAX_SHARE, RANK_WAITS, LINK_BYTES, OWN_SHARED_BYTES = (
+    "tax_barriers",
+    "tax_links",
+    "tax_launches",
+    "tax_share",
+    "rank_waits",
+    "link_bytes",
+    "own_shared_bytes",
+)
+"""Names of what a kernel over several GPUs pays for its peers (ranks/taxes.py)."""
 OWN = (
     "barriers",
     LOAD_BYTES,
@@ -164,6 +174,13 @@ OWN = (
     CHAIN_BEFORE_LOAD,
     OVER_LEAST,
     CONSTANT_WORDS,
+    TAX_BARRIERS,
+    TAX_LINKS,
+    TAX_LAUNCHES,
+    TAX_SHARE,
+    RANK_WAITS,
+    LINK_BYTES,
+    OWN_SHARED_BYTES,
 )
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}

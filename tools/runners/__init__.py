@@ -42,6 +42,7 @@ virtual         the runner on the virtual GPU: launch plans, without host code o
 virtual_blocks  the device memory of one call on the virtual GPU
 fault_text      faults of the virtual GPU by argument and element
 virtual_far     a few blocks of calls too large for an oracle: their addresses, how much they write
+ranks/          programs of one rank of a kernel over several GPUs
 translate       PTX to the C engine's files
 
 Each is started with `python -m` and reports over a private pipe (system/subprocesses.py).

@@ -6,6 +6,7 @@ contract       what a contract says of arguments, dims, scalars and tolerances
 binding        how the launcher calls a function of the user's file
 precision      [precision]: the roundings that a right kernel makes
 memory         [memory]: what a call needs besides its inputs, as the second objective
+ranks          kernels over several GPUs: what each rank holds
 batch_invariance  rows whose results have the same bits in every batch
 expressions    extents, strides, bounds and relations: text that is checked and computed
 domain         the legal domain: which calls a caller may make

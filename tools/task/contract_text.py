@@ -8,6 +8,7 @@ from astra_chat.tools.task.contract import Arg, Dim, Index, Scalar
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.launcher import dtype_parameter
+from astra_chat.tools.task.ranks import RanksContract
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
 EVENLY = ", drawn uniformly for timing and, in some checks, from only one or three numbers"
@@ -51,6 +52,21 @@ def argument_text(arg: Arg) -> str:
         f" aligned to {arg.min_alignment_bytes} bytes{strides_text(arg)}{numbers}{beside}"
         f"{_index(arg.index) if arg.index else ''}{_judged(arg)}"
     )
+
+
+def ranks_text(ranks: RanksContract) -> str:
+    """How many ranks there are, what each holds, and what all must hold alike."""
+    numbers = " or ".join(map(str, ranks.numbers))
+    lines = [f"- {numbers} ranks; dim `ranks` and scalar `rank` say how many, and which this is"]
+    for peer in ranks.peers:
+        arg = peer.arg
+        lines.append(
+            f"- {arg.name}: one pointer per rank, each to {arg.dtype} [{', '.join(arg.shape)}],"
+            f' "{peer.role}"'
+        )
+    if ranks.alike:
+        lines.append(f"- alike on all ranks: {', '.join(ranks.alike)}")
+    return "\n".join(lines)
 
 
 def access_text(arg: Arg) -> str:

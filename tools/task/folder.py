@@ -22,6 +22,7 @@ from astra_chat.tools.task.domain import Domain
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.task.memory import Memory
 from astra_chat.tools.task.precision import LEAST_NORMAL, Precision
+from astra_chat.tools.task.ranks import RanksContract, with_ranks
 from astra_chat.tools.task.shipped import BUILTIN, task_folder, task_names
 from astra_chat.tools.task.task_file import (
     Contradictions,
@@ -85,6 +86,8 @@ class Task(Domain):
     """Folders of these, in which included names are looked for (-I)."""
     binding: Binding | None = None
     """How the launcher calls a function of the file; None: the file defines the launcher."""
+    ranks: RanksContract | None = None
+    """The ranks of a kernel over several GPUs; None: it runs on one."""
     check: tuple[Case, ...] = Field(min_length=1)
     bench: tuple[tuple[Case, float], ...] = Field(min_length=1)
     """Timed cases, each with its weight."""
@@ -220,7 +223,9 @@ def load_task(folder: Path) -> Task:
     path = folder / "task.toml"
     text = path.read_text()
     try:
-        fields = task_fields(tomllib.loads(text))
+        fields = task_fields(with_ranks(tomllib.loads(text)))
+    except ValidationError as error:
+        raise BadInput(problem_lines(path, text, problems_of(error))) from None
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}") from None
     if "reference" not in fields:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.ranks.group import RankGroup
+from astra_chat.tools.ranks.messages import Burst, RankRequest
 from astra_vgpu.ground.errors import AstraError
-from lab.ranks.group import Group
-from lab.ranks.messages import Burst, RankRequest
 
 TIMEOUT_S = 3.0
 BEGIN = """
@@ -27,7 +27,7 @@ say(event="burst", number=0, checksums=[rank], wrong="")
 WAIT = "\ntime.sleep(600)\n"
 
 
-def group(code: str) -> Group:
+def group(code: str) -> RankGroup:
     def asked(rank: int) -> RankRequest:
         return RankRequest(
             folder=Path(),
@@ -41,7 +41,7 @@ def group(code: str) -> Group:
         )
 
     program = (sys.executable, "-c", BEGIN + code)
-    return Group([asked(0), asked(1)], TIMEOUT_S, program, start_s=60)
+    return RankGroup([asked(0), asked(1)], TIMEOUT_S, program, start_s=60)
 
 
 def ended(code: str) -> tuple[str, str]:

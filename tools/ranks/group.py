@@ -17,18 +17,30 @@ from typing import IO, Annotated, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from astra_chat.tools.ranks.messages import (
+    Burst,
+    Counted,
+    Done,
+    Launched,
+    Memory,
+    RankFailed,
+    RankRequest,
+    Samples,
+)
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import AstraError
-from lab.ranks.messages import Burst, Done, Failed, Launched, Memory, RankRequest, Samples
 
-PROGRAM = (sys.executable, "-m", "lab.ranks.inside.rank")
+PROGRAM = (sys.executable, "-m", "astra_chat.tools.runners.ranks.rank")
 START_S = 180.0
 """Limit of time up to a rank's first report: torch is loaded, a GPU's context made."""
 KILL_S = 30.0
 """How long the driver may take to end a kernel that waits, after its process was killed."""
-NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0"}
-"""NVLink multicast stays off, in NCCL too."""
-Message = Memory | Launched | Burst | Samples | Failed | Done
+STOP_S = 0.5
+"""How long a stop may wait to be seen."""
+NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
+"""NVLink multicast stays off, in libraries too."""
+Message = Memory | Launched | Burst | Counted | Samples | RankFailed | Done
 MESSAGES: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="event")])
 M = TypeVar("M", bound=Value)
 
@@ -37,9 +49,13 @@ M = TypeVar("M", bound=Value)
 class Ended:
     """Why a group was ended before all of its ranks were done."""
 
-    kind: Literal["crashed", "timed_out", "unsupported", "lacking"]
+    kind: Literal["crashed", "unsafe", "timed_out", "unsupported", "lacking"]
     rank: int
     message: str
+    limit_s: float = 0.0
+    """The limit that a silent group exceeded; 0 for others."""
+    failed: RankFailed | None = None
+    """What the rank itself said."""
 
 
 @dataclass
@@ -68,14 +84,18 @@ class _Member:
         number = getattr(last, "number", None)
         return "at its start" if number is None else f"after {last.event} {number}"  # type: ignore[union-attr]
 
-    def last_error(self) -> str:
-        """The last line that it wrote to stderr."""
+    def error_text(self) -> str:
+        """What it wrote to stderr so far."""
         self.errors.seek(0)
-        lines = self.errors.read().strip().splitlines()
+        return self.errors.read().strip()
+
+    def last_error(self) -> str:
+        """The last line of that."""
+        lines = self.error_text().splitlines()
         return f": {lines[-1]}" if lines else ""
 
 
-class Group:
+class RankGroup:
     """The ranks of one request, from their start to their end."""
 
     def __init__(
@@ -116,15 +136,19 @@ class Group:
         return [member.process for member in self._members]
 
     def run(
-        self, seen: Callable[[int, Message], None] = lambda rank, message: None
+        self,
+        seen: Callable[[int, Message], None] = lambda rank, message: None,
+        stop: Stop | None = None,
     ) -> Ended | None:
         """Exchanges the ranks' memory and waits until all are done; None where they are.
 
         Args:
             seen: Called with each rank's number and message.
+            stop: Ends the wait from another thread.
 
         Returns:
-            Why the group was ended: a rank died, failed, or reported nothing for too long.
+            Why the group was ended: a rank died, failed, or reported nothing for too long. Raises
+            Cancelled where it was stopped.
         """
         with selectors.DefaultSelector() as ready:
             for member in self._members:
@@ -136,7 +160,9 @@ class Group:
                 left_s = last + limit_s - time.monotonic()
                 if left_s <= 0:
                     return self._silent(waiting, limit_s)
-                for key, _ in ready.select(left_s):
+                if stop is not None:
+                    stop.check()
+                for key, _ in ready.select(min(left_s, STOP_S)):
                     last = time.monotonic()
                     if ended := self._read(key.data, seen):
                         return ended
@@ -145,6 +171,10 @@ class Group:
     def results(self, kind: type[M]) -> list[list[M]]:
         """Returns the messages of one kind, by rank."""
         return [[m for m in member.messages if isinstance(m, kind)] for member in self._members]
+
+    def errors(self, rank: int) -> str:
+        """Returns what one rank wrote to stderr."""
+        return self._members[rank].error_text()
 
     def close(self) -> None:
         """Ends all processes. Raises AstraError where one cannot be ended."""
@@ -180,8 +210,9 @@ class Group:
     ) -> Ended | None:
         member.messages.append(message)
         seen(member.rank, message)
-        if isinstance(message, Failed):
-            return Ended(message.kind, member.rank, f"rank {member.rank}: {message.message}")
+        if isinstance(message, RankFailed):
+            text = f"rank {member.rank}: {message.message}"
+            return Ended(message.kind, member.rank, text, failed=message)
         if isinstance(message, Memory):
             made = [m.messages[0] for m in self._members if m.messages]
             if len(made) == len(self._members):
@@ -199,9 +230,12 @@ class Group:
             return  # it has died: its output ends, which says so
 
     def _died(self, member: _Member) -> Ended:
+        """Why its output ended. Raises AstraError where it has not even shared its memory."""
         code = member.process.wait(KILL_S)
         by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         what = f"rank {member.rank} ended ({by}) {member.where}{member.last_error()}"
+        if not member.messages:  # no code of a candidate has run
+            raise AstraError(what)
         return Ended("crashed", member.rank, f"{what}; its peers, which wait for it, were ended")
 
     def _silent(self, waiting: Sequence[_Member], limit_s: float) -> Ended:
@@ -212,11 +246,11 @@ class Group:
         if late and len(late) < len(waiting):
             what = f"rank {late[0].rank} is late {late[0].where}: no call launched for"
             message = f"{what} {limit_s:g} s; its peers, which wait for it, were ended"
-            return Ended("timed_out", late[0].rank, message)
+            return Ended("timed_out", late[0].rank, message, limit_s)
         names = " and ".join(str(m.rank) for m in waiting)
         what = f"ranks {names} reported nothing for {limit_s:g} s {waiting[0].where}"
         message = f"{what}: a kernel waits for a signal that does not come; all were ended"
-        return Ended("timed_out", waiting[0].rank, message)
+        return Ended("timed_out", waiting[0].rank, message, limit_s)
 
 
 def _is_done(member: _Member) -> bool:
@@ -226,9 +260,9 @@ def _is_done(member: _Member) -> bool:
 @contextmanager
 def group_of(
     requests: Sequence[RankRequest], timeout_s: float, program: Sequence[str] = PROGRAM
-) -> Iterator[Group]:
+) -> Iterator[RankGroup]:
     """A group whose processes are ended in any case."""
-    group = Group(requests, timeout_s, program)
+    group = RankGroup(requests, timeout_s, program)
     try:
         yield group
     finally:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -18,10 +19,10 @@ import torch
 
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
+from astra_chat.tools.ranks.messages import RankSide
+from astra_chat.tools.runners.ranks.stops import stopped_at_times
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
-from lab.ranks.inside.stops import stopped_at_times
-from lab.ranks.messages import RankSide
 
 NEVER = 1 << 60
 """Instructions after which a wait counts as endless: the group's limit of time ends it before."""
@@ -29,6 +30,21 @@ NEVER = 1 << 60
 
 class LaunchFailed(RuntimeError):
     """A launch of a plan returned an error."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Memory that ranks share."""
+
+    name: str
+    array: np.ndarray[tuple[int], np.dtype[np.uint8]]
+    of_peer: bool
+
+
+def bytes_of(tensor: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """A contiguous tensor's memory: uint8 [bytes]."""
+    found: np.ndarray[tuple[int], np.dtype[np.uint8]] = tensor.flatten().view(torch.uint8).numpy()
+    return found
 
 
 class VirtualRank:
@@ -47,26 +63,26 @@ class VirtualRank:
             endless_instructions=NEVER,
         )
         self._kernels: dict[str, VirtualReplayer] = {}
-        self._kept: list[np.ndarray[tuple[int], np.dtype[np.uint8]]] = []
+        self.mapped: list[Mapped] = []
 
     def shared(self, name: str, size: int) -> tuple[torch.Tensor, str]:
         """Allocates memory for peers, zeroed: uint8 [size], and what other processes open it by:
         the file of this process that holds it."""
         file = os.memfd_create(f"rank-{name}")
         os.ftruncate(file, size)
-        array = self._mapped(name, file, size)
+        array = self._mapped(name, file, size, of_peer=False)
         return torch.from_numpy(array), f"/proc/{os.getpid()}/fd/{file}"
 
     def opened(self, name: str, handle: str, size: int) -> int:
         """Returns the address of a peer's memory in this process."""
         file = os.open(handle, os.O_RDWR)
-        return int(self._mapped(f"peer's {name}", file, size).ctypes.data)
+        return int(self._mapped(f"peer's {name}", file, size, of_peer=True).ctypes.data)
 
     def _mapped(
-        self, name: str, file: int, size: int
+        self, name: str, file: int, size: int, *, of_peer: bool
     ) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         array = np.frombuffer(mmap.mmap(file, size), np.uint8)
-        self._kept.append(array)
+        self.mapped.append(Mapped(name, array, of_peer))
         self._gpu.register(array, name)
         return array
 
@@ -80,7 +96,7 @@ class VirtualRank:
         replayer = self._kernels[side.name]
 
         def run() -> None:
-            arrays = {n: t.flatten().view(torch.uint8).numpy() for n, t in tensors.items()}
+            arrays = {n: bytes_of(t) for n, t in tensors.items()}
             addresses = {n: self._gpu.register(array, n) for n, array in arrays.items()}
             draw = next(self._stops)
             with stopped_at_times(draw) if draw else nullcontext():
@@ -93,6 +109,14 @@ class VirtualRank:
                 raise LaunchFailed(f"a launch failed with cudaError_t {status}")
 
         return run
+
+    def forget_writes(self) -> None:
+        """Begins again to note which bytes kernels write."""
+        self._gpu.memory.track_writes(True)
+
+    def wrote(self, own: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Returns which bytes of this rank's shared memory its kernels wrote: bool [bytes]."""
+        return np.array(self._gpu.written(own.data_ptr())[: own.numel()])
 
     def pause(self, us: float) -> None:
         """Delays what follows."""

@@ -12,8 +12,8 @@ import torch
 from cuda.bindings import driver
 
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.ranks.messages import RankSide
 from astra_chat.tools.runners.cuda_plans import LoadedCubin, bind, call
-from lab.ranks.messages import RankSide
 
 GRANULE = 2**21
 """Bytes of which shared memory is a multiple: no two allocations share what a handle stands for."""

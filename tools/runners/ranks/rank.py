@@ -1,4 +1,5 @@
-"""One rank of a group: `python -m lab.ranks.inside.rank`, asked and answered by lines of JSON."""
+"""One rank of a group: `python -m astra_chat.tools.runners.ranks.rank`, asked and answered by lines
+of JSON."""
 
 from __future__ import annotations
 
@@ -9,68 +10,106 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import IO
+from typing import IO, Protocol, TypeVar
 
 import torch
 
 from astra_chat.tools.entropy import Seed
+from astra_chat.tools.ranks.messages import Done, Memory, RankFailed, RankRequest
 from astra_chat.tools.runners.cuda_plans import DriverError
-from astra_chat.tools.types import Value
-from astra_chat.tools.virtual_gpu.adapter import Fault, PtxUnsupported
-from lab.ranks.contract import RanksTask, load_ranks
-from lab.ranks.inside.checking import (
+from astra_chat.tools.runners.fault_text import place_text
+from astra_chat.tools.runners.ranks.checking import (
     GUARD,
     GUARD_BYTES,
     Checking,
     Rank,
     Shared,
     placed,
+    ranks_of,
     shared_name,
 )
-from lab.ranks.inside.timing import Timing, join
-from lab.ranks.messages import Done, Failed, Memory, RankRequest
+from astra_chat.tools.runners.ranks.counting import CountingWork
+from astra_chat.tools.runners.ranks.timing import Timing
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.types import Value
+from astra_chat.tools.virtual_gpu.adapter import Fault, PtxUnsupported, titled
 
 THREADS = 4
+Send = Callable[[Value], None]
+
+
+class Work(Protocol):
+    """What a rank does once memory is shared."""
+
+    def run(self, send: Send) -> None: ...
+
+
+R = TypeVar("R", bound=RankRequest)
 
 
 def main() -> None:
+    """Checks or times what the first line of the input asks."""
+    serve(RankRequest, usual_work)
+
+
+def usual_work(task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> list[Work]:
+    """The work of the judge's requests."""
+    if asked.rounds:
+        return [Timing(task, asked, rank, shared)]
+    counting = [CountingWork(task, asked, rank, shared)] * bool(asked.counted)
+    return [Checking(task, asked, rank, shared), *counting]
+
+
+def serve(kind: type[R], work: Callable[[Task, R, Rank, Shared], list[Work]]) -> None:
     """Does what the first line of the input asks. Ends with its input: a group that dies, or wants
-    no more, closes it."""
+    no more, closes it.
+
+    Args:
+        kind: What the line is.
+        work: Makes what is done, in order.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print
-    asked = RankRequest.model_validate_json(sys.stdin.readline())
+    asked = kind.model_validate_json(sys.stdin.readline())
     torch.set_num_threads(THREADS)
 
     def send(message: Value) -> None:
         print(message.model_dump_json(), file=answers, flush=True)
 
-    send(_done(asked, send))
+    send(_done(asked, work, send))
     threading.Event().wait()  # peers may still read this rank's memory
 
 
-def _done(asked: RankRequest, send: Callable[[Value], None]) -> Done | Failed:
+def _done(
+    asked: R, work: Callable[[Task, R, Rank, Shared], list[Work]], send: Send
+) -> Done | RankFailed:
     """Does it all; up to the first launch, what fails is the machine's fault."""
     try:
-        work = _prepared(asked, send)
+        task = load_task(asked.folder)
+        rank = _rank(asked)
+        shared = _exchanged(task, asked, rank, send)
+        threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+        steps = work(task, asked, rank, shared)
     except (DriverError, RuntimeError, OSError) as error:
-        return Failed(kind="lacking", message=_first_line(error))
+        return RankFailed(kind="lacking", message=_first_line(error))
     try:
-        work.run(send)
+        for step in steps:
+            step.run(send)
     except PtxUnsupported as lack:
-        return Failed(kind="unsupported", message=_first_line(lack))
-    except (Fault, RuntimeError) as error:
-        return Failed(kind="crashed", message=_first_line(error))
+        return RankFailed(
+            kind="unsupported",
+            message=lack.what,
+            where=lack.kernel,
+            opcode=lack.opcode,
+            line=lack.line,
+        )
+    except Fault as fault:
+        return RankFailed(
+            kind="unsafe", message=titled(fault.kind, fault.message), where=place_text(fault.where)
+        )
+    except RuntimeError as error:
+        return RankFailed(kind="crashed", message=_first_line(error))
     return Done()
-
-
-def _prepared(asked: RankRequest, send: Callable[[Value], None]) -> Checking | Timing:
-    task = load_ranks(asked.folder)
-    rank = _rank(asked)
-    if not asked.calls:
-        join(asked, rank)
-    shared = _exchanged(task, asked, rank, send)
-    threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
-    return (Checking if asked.calls else Timing)(task, asked, rank, shared)
 
 
 def _first_line(error: Exception) -> str:
@@ -84,10 +123,10 @@ def _end_with(asked: IO[str]) -> None:
 
 def _rank(asked: RankRequest) -> Rank:
     if asked.device == "cuda":
-        from lab.ranks.inside.cuda_memory import CudaRank
+        from astra_chat.tools.runners.ranks.cuda_memory import CudaRank
 
         return CudaRank(asked.rank)
-    from lab.ranks.inside.virtual_memory import VirtualRank
+    from astra_chat.tools.runners.ranks.virtual_memory import VirtualRank
 
     return VirtualRank(asked.spec, _stops(asked))
 
@@ -100,14 +139,12 @@ def _stops(asked: RankRequest) -> Iterator[Random | None]:
         yield draw if draw.randrange(asked.ranks + 1) == asked.rank else None
 
 
-def _exchanged(
-    task: RanksTask, asked: RankRequest, rank: Rank, send: Callable[[Value], None]
-) -> Shared:
+def _exchanged(task: Task, asked: RankRequest, rank: Rank, send: Send) -> Shared:
     """Allocates what this rank shares, and opens what its peers do."""
     sizes = {
         shared_name(peer, side.name): max(peer.arg.bytes_of(case) for case in asked.cases)
         for side in asked.sides
-        for peer in task.contract.peers
+        for peer in ranks_of(task).peers
     }
     made = {name: rank.shared(name, size + GUARD_BYTES) for name, size in sizes.items()}
     for name, (tensor, _) in made.items():

@@ -1,0 +1,12 @@
+"""Programs of one rank of a kernel over several GPUs: a process of its own.
+
+rank            the program: memory is shared with the peers, then calls are checked or timed
+checking        calls with changing data and skewed arrivals
+comparing       their results, beside float64
+counting        calls on a virtual GPU with all counters, and the bytes that cross links
+counted_bytes   memory that notes which of its bytes are read
+timing          calls of all sides by turns, all ranks starting together
+cuda_memory     memory, launches and delays on a real GPU
+virtual_memory  the same on a virtual GPU; peers' memory is that of other processes
+stops           stops of a rank on a virtual GPU, in the middle of its kernels
+"""
