@@ -13,7 +13,7 @@ measure_sweep       a sweep of a thousand drawn cases on a GPU
 prompt_sizes        characters of prompts, by role
 
 The judge, tried:
-honest_kernels      the honest kernels of tests/attacks, which are one archive
+attack_kernels      the honest kernels and the attacks of tests/attacks, one archive each
 soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain

@@ -28,7 +28,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
 from astra_vgpu.ground.errors import AstraError
 from astra_vgpu.ground.toolkit import find_toolkit
-from lab.honest_kernels import honest_kernels
+from lab.attack_kernels import honest_kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -33,8 +33,8 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
 from astra_chat.tools.types import Correct, Timed, Unsupported
+from lab.attack_kernels import honest_kernels as honest_texts
 from lab.commands import one_line_errors
-from lab.honest_kernels import honest_kernels as honest_texts
 from lab.judging_processes import append, judging_processes
 from lab.live_runs import load
 from lab.winners import fastest, source_of

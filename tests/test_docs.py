@@ -15,7 +15,7 @@ from astra_chat.cli.main import app
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.recordings.reading import expanded, in_archive
 from astra_chat.tools.task.folder import find_task
-from lab.honest_kernels import honest_kernels
+from lab.attack_kernels import kernels
 from tests.sources import ROOT, TESTS
 
 VIRTUAL_GPU = "tools/virtual_gpu/"
@@ -35,7 +35,7 @@ FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "lab", "tests", "d
 NAMES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")}
 """Names of all files in the repository's folders, of the honest kernels, which are an archive, and
 of those that scripts store as edits."""
-NAMES |= honest_kernels().keys()
+NAMES |= kernels("honest").keys() | kernels("attacks").keys()
 NAMES |= {
     kernel.file for name in scripted_names() for kernel in load_script(find_task(name)).kernels()
 }

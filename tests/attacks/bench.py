@@ -38,7 +38,7 @@ from astra_chat.tools.types import (
     Timed,
     Value,
 )
-from lab.honest_kernels import honest_kernels
+from lab.attack_kernels import honest_kernels, kernels
 from tests.attacks.edits import Edit, edited, edited_text
 
 HERE = Path(__file__).parent
@@ -85,7 +85,7 @@ class Attack(Value):
             return edited_text(honest_kernels()[self.twin], self.edits, self.id)
         if self.edits:
             return edited(task_of(self.task), self.edits, self.id)
-        return (HERE / "kernels" / self.file).read_text()
+        return kernels("attacks")[self.file]
 
 
 class Said(Value):

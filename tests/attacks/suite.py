@@ -26,8 +26,8 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import (
     Device,
 )
+from lab.attack_kernels import honest_kernels
 from lab.commands import one_line_errors
-from lab.honest_kernels import honest_kernels
 from lab.judging_processes import judging_processes
 from tests.attacks.bench import (
     CLEAN,

@@ -29,7 +29,7 @@ from astra_chat.tools.task.folder import find_task, load_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Correct, Outcome, Timed
 from astra_vgpu.launch.sampling import choose_blocks
-from lab.honest_kernels import honest_kernels
+from lab.attack_kernels import honest_kernels
 from tests.chat_samples import baseline_turns, plan
 
 ROW_SUM = load_task(Path(__file__).parent / "tasks" / "row_sum")

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.task.folder import task_names
 from lab import soak as module
-from lab.honest_kernels import honest_kernels as honest_texts
+from lab.attack_kernels import honest_kernels as honest_texts
 from lab.soak import (
     ROOT,
     Honest,

@@ -15,7 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Refused, Unsafe
-from lab.honest_kernels import honest_kernels
+from lab.attack_kernels import honest_kernels
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")

@@ -15,7 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import Case, Refused, Unsafe
-from lab.honest_kernels import honest_kernels
+from lab.attack_kernels import honest_kernels
 from tests.tools.check.test_virtual_gpu_sanitizer import TASK
 
 DEVICE = virtual_device("h200")

@@ -1,9 +1,10 @@
-"""The honest kernels of tests/attacks, which are one archive there: as files they weigh 0.4 MB.
+"""The kernels of tests/attacks, honest ones and attacks: each set is one archive there, since as
+files they weigh 0.6 MB.
 
 To read, change or add one:
 
-    python -m lab.honest_kernels unpack FOLDER
-    python -m lab.honest_kernels pack FOLDER
+    python -m lab.attack_kernels unpack honest|attacks FOLDER
+    python -m lab.attack_kernels pack honest|attacks FOLDER
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ import lzma
 import tarfile
 from functools import cache
 from pathlib import Path
+from typing import Literal, get_args
 
 from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 
-ARCHIVE = Path(__file__).resolve().parents[1] / "tests" / "attacks" / "honest.tar.xz"
+Set = Literal["honest", "attacks"]
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "attacks"
+
+
+def honest_kernels() -> dict[str, str]:
+    """Returns the CUDA text of each honest kernel by its file's name, which begins with its task's,
+    sorted."""
+    return kernels("honest")
 
 
 @cache
-def honest_kernels() -> dict[str, str]:
-    """Returns the CUDA text of each by its file's name, which begins with its task's, sorted."""
-    with tarfile.open(ARCHIVE) as archive:
+def kernels(which: Set) -> dict[str, str]:
+    """Returns the CUDA text of each kernel of a set by its file's name, sorted."""
+    with tarfile.open(_archive(which)) as archive:
         texts = {}
         for member in archive:
             stored = archive.extractfile(member)
@@ -33,8 +42,8 @@ def honest_kernels() -> dict[str, str]:
     return dict(sorted(texts.items()))
 
 
-def pack(folder: Path) -> None:
-    """Write the archive from the .cu files of a folder; equal files make an equal archive.
+def pack(which: Set, folder: Path) -> None:
+    """Write the archive of a set from the .cu files of a folder; equal files make an equal archive.
 
     Raises:
         BadInput: there is none.
@@ -48,23 +57,29 @@ def pack(folder: Path) -> None:
             member = tarfile.TarInfo(path.name)
             member.size = path.stat().st_size
             archive.addfile(member, io.BytesIO(path.read_bytes()))
-    ARCHIVE.write_bytes(lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME))
+    content = lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+    _archive(which).write_bytes(content)
 
 
-def unpack(folder: Path) -> None:
-    """Write each kernel into the folder, as a file."""
+def unpack(which: Set, folder: Path) -> None:
+    """Write each kernel of a set into the folder, as a file."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in honest_kernels().items():
+    for name, text in kernels(which).items():
         (folder / name).write_text(text)
+
+
+def _archive(which: Set) -> Path:
+    return FOLDER / f"{which}.tar.xz"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("what", choices=("unpack", "pack"))
+    parser.add_argument("set", choices=get_args(Set))
     parser.add_argument("folder", type=Path)
     asked = parser.parse_args()
     with one_line_errors():
-        (pack if asked.what == "pack" else unpack)(asked.folder)
+        (pack if asked.what == "pack" else unpack)(asked.set, asked.folder)
 
 
 if __name__ == "__main__":
