@@ -90,9 +90,11 @@ class _Member:
         return self.errors.read().strip()
 
     def last_error(self) -> str:
-        """The last line of that."""
+        """The last line of that which names an error; the last of all where none does: a stack
+        trace may follow."""
         lines = self.error_text().splitlines()
-        return f": {lines[-1]}" if lines else ""
+        named = [line for line in lines if "rror" in line]
+        return f": {(named or lines)[-1].strip()}" if lines else ""
 
 
 class RankGroup:

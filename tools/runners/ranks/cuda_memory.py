@@ -63,13 +63,18 @@ class CudaRank:
     def bound(
         self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
     ) -> Callable[[], None]:
-        """Returns what puts the plan's launches on the current stream, over these arguments."""
+        """Returns what puts the plan's launches on the current stream, over these arguments. It
+        keeps them: a capture of a graph frees memory that nobody holds."""
         if side.name not in self._cubins:
             self._cubins[side.name] = LoadedCubin(side.cubin.read_bytes())
         addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
         enqueue = bind(self._cubins[side.name], plan, addresses, Random(0))
         current: Any = torch.cuda.current_stream
-        return lambda: enqueue(current().cuda_stream)
+
+        def run(kept: Mapping[str, torch.Tensor] = tensors) -> None:
+            enqueue(current().cuda_stream)
+
+        return run
 
     def pause(self, us: float) -> None:
         """Delays what follows on the stream."""

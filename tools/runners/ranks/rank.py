@@ -56,8 +56,8 @@ def usual_work(task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> li
     """The work of the judge's requests."""
     if asked.rounds:
         return [Timing(task, asked, rank, shared)]
-    counting = [CountingWork(task, asked, rank, shared)] * bool(asked.counted)
-    return [Checking(task, asked, rank, shared), *counting]
+    checking = Checking(task, asked, rank, shared)
+    return [checking, CountingWork(task, asked, rank, shared)] if asked.counted else [checking]
 
 
 def serve(kind: type[R], work: Callable[[Task, R, Rank, Shared], list[Work]]) -> None:
