@@ -15,9 +15,9 @@ from astra_chat.tools.ranks.checks import BASELINE, CANDIDATE
 from astra_chat.tools.ranks.evaluating import RanksEvaluating
 from astra_chat.tools.ranks.group import Ended, RankGroup, group_of
 from astra_chat.tools.ranks.judge import RanksJudge
-from astra_chat.tools.ranks.messages import Burst, RankSide, Samples
 from astra_chat.tools.ranks.plans import Planned, planned, side_of
 from astra_chat.tools.ranks.times import Against, against, slowest
+from astra_chat.tools.run.rank_messages import Burst, RankSide, Samples
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.ranks import RANKS, of_rank

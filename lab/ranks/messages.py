@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.ranks.messages import RankRequest, RankSide
+from astra_chat.tools.run.rank_messages import RankRequest, RankSide
 
 
 class LabRequest(RankRequest):

@@ -9,5 +9,4 @@ signals     scope and order of signals in PTX; how often a rank waits
 times       times beside the baseline, measured or estimated
 taxes       barriers, links and launches as terms of an estimate
 group       a process a rank, watched: a dead or late one ends all
-messages    what ranks are asked and what they report
 """

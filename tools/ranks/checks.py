@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.ranks.group import Ended, RankGroup, group_of
-from astra_chat.tools.ranks.messages import Burst, Counted, RankRequest
 from astra_chat.tools.ranks.plans import Planned
+from astra_chat.tools.run.rank_messages import Burst, Counted, RankRequest
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.ranks import RANKS, RanksContract, of_all, of_rank

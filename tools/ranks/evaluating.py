@@ -24,10 +24,10 @@ from astra_chat.tools.ranks.checks import (
 )
 from astra_chat.tools.ranks.group import RankGroup, group_of
 from astra_chat.tools.ranks.groups import RankNumbers, contract_of
-from astra_chat.tools.ranks.messages import RankRequest, Samples
 from astra_chat.tools.ranks.plans import Planned, planned
 from astra_chat.tools.ranks.signals import signal_faults
 from astra_chat.tools.ranks.times import CountedCase, measured, measured_profile
+from astra_chat.tools.run.rank_messages import RankRequest, Samples
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.devices import gpu_handles
 from astra_chat.tools.task.ranks import of_rank

@@ -17,12 +17,12 @@ from typing import IO, Annotated, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from astra_chat.tools.ranks.messages import (
+from astra_chat.tools.run.rank_messages import (
     Burst,
     Counted,
     Done,
     Launched,
-    Memory,
+    PeerMemory,
     RankFailed,
     RankRequest,
     Samples,
@@ -40,7 +40,7 @@ STOP_S = 0.5
 """How long a stop may wait to be seen."""
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
 """NVLink multicast stays off, in libraries too."""
-Message = Memory | Launched | Burst | Counted | Samples | RankFailed | Done
+Message = PeerMemory | Launched | Burst | Counted | Samples | RankFailed | Done
 MESSAGES: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="event")])
 M = TypeVar("M", bound=Value)
 
@@ -215,10 +215,10 @@ class RankGroup:
         if isinstance(message, RankFailed):
             text = f"rank {member.rank}: {message.message}"
             return Ended(message.kind, member.rank, text, failed=message)
-        if isinstance(message, Memory):
+        if isinstance(message, PeerMemory):
             made = [m.messages[0] for m in self._members if m.messages]
             if len(made) == len(self._members):
-                handles = json.dumps([m.handles for m in made if isinstance(m, Memory)])
+                handles = json.dumps([m.handles for m in made if isinstance(m, PeerMemory)])
                 for other in self._members:
                     self._tell(other, handles)
         return None

@@ -10,7 +10,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
-from astra_chat.tools.ranks.messages import RankSide
+from astra_chat.tools.run.rank_messages import RankSide
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.ranks import of_rank

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from astra_chat.tools.profiling import metrics as m
-from astra_chat.tools.ranks.messages import Counted
+from astra_chat.tools.run.rank_messages import Counted
 from astra_chat.tools.types import Metric
 from astra_chat.tools.virtual_gpu.adapter import Estimate, second_launch_us
 from astra_vgpu.ground.gpu_specs import GpuSpec

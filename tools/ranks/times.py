@@ -12,10 +12,10 @@ from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling.counts import counter_metrics, source_lines
 from astra_chat.tools.profiling.profile import unprofiled
 from astra_chat.tools.ranks.checks import BASELINE, CANDIDATE
-from astra_chat.tools.ranks.messages import Counted
 from astra_chat.tools.ranks.plans import Planned
 from astra_chat.tools.ranks.signals import rounds
 from astra_chat.tools.ranks.taxes import Taxes, taxed, taxes_of
+from astra_chat.tools.run.rank_messages import Counted
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import contract_limit_us, interval
 from astra_chat.tools.types import Case, Device, EstimatedTime, MeasuredTime, Profile, Value

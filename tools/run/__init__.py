@@ -5,6 +5,7 @@ requests          what a runner process is asked: calls, limits of time, poison,
 launch_plans      what each call launches, recorded once a case
 recorded_apart    launch plans of many cases, recorded in a process of their own
 protocol          requests to and reports of runner processes, as frozen models
+rank_messages     what a rank of a group is asked and what it reports
 raw_times         what timing on a GPU measured, every replay
 processes         the pool of runner processes that were started early
 early_contexts    CUDA contexts made ahead of need, in processes that wait

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.ranks.messages import Burst, Launched, WrongCall
+from astra_chat.tools.run.rank_messages import Burst, Launched, WrongCall
 from astra_chat.tools.runners.ranks.checking import (
     MadeCall,
     Rank,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.ranks.group import RankGroup
-from astra_chat.tools.ranks.messages import Burst, RankRequest
+from astra_chat.tools.run.rank_messages import Burst, RankRequest
 from astra_vgpu.ground.errors import AstraError
 
 TIMEOUT_S = 3.0

@@ -13,7 +13,7 @@ import torch
 
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.ranks.messages import Burst, Launched, RankRequest, RankSide, WrongCall
+from astra_chat.tools.run.rank_messages import Burst, Launched, RankRequest, RankSide, WrongCall
 from astra_chat.tools.runners.oracle import drawn_case
 from astra_chat.tools.runners.ranks.comparing import Comparing, Tensors
 from astra_chat.tools.runners.references import load_reference

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from astra_chat.tools.ranks.messages import WrongCall
+from astra_chat.tools.run.rank_messages import WrongCall
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.precision import FLUSHED

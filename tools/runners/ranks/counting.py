@@ -17,8 +17,8 @@ import torch
 
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
-from astra_chat.tools.ranks.messages import Counted, RankRequest, RankSide
 from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
+from astra_chat.tools.run.rank_messages import Counted, RankRequest, RankSide
 from astra_chat.tools.runners.ranks.checking import MadeCall, Rank, Shared, SideCalls
 from astra_chat.tools.runners.ranks.comparing import Tensors
 from astra_chat.tools.runners.ranks.counted_bytes import CountedBytes

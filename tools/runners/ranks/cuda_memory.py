@@ -12,7 +12,7 @@ import torch
 from cuda.bindings import driver
 
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.ranks.messages import RankSide
+from astra_chat.tools.run.rank_messages import RankSide
 from astra_chat.tools.runners.cuda_plans import LoadedCubin, bind, call
 
 GRANULE = 2**21

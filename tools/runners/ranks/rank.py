@@ -15,7 +15,7 @@ from typing import IO, Protocol, TypeVar
 import torch
 
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.ranks.messages import Done, Memory, RankFailed, RankRequest
+from astra_chat.tools.run.rank_messages import Done, PeerMemory, RankFailed, RankRequest
 from astra_chat.tools.runners.cuda_plans import DriverError
 from astra_chat.tools.runners.fault_text import place_text
 from astra_chat.tools.runners.ranks.checking import (
@@ -150,7 +150,7 @@ def _exchanged(task: Task, asked: RankRequest, rank: Rank, send: Send) -> Shared
     for name, (tensor, _) in made.items():
         tensor[sizes[name] :] = GUARD
     rank.finish()
-    send(Memory(handles={name: handle for name, (_, handle) in made.items()}))
+    send(PeerMemory(handles={name: handle for name, (_, handle) in made.items()}))
     handles: list[dict[str, str]] = json.loads(sys.stdin.readline())
     pointers = {}
     for name, size in sizes.items():

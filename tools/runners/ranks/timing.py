@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from astra_chat.tools.ranks.messages import Launched, RankRequest, Samples
+from astra_chat.tools.run.rank_messages import Launched, RankRequest, Samples
 from astra_chat.tools.runners.oracle import drawn_case
 from astra_chat.tools.runners.ranks.checking import Rank, Shared, placed, ranks_of
 from astra_chat.tools.runners.ranks.comparing import Tensors

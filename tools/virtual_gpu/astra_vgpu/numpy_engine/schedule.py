@@ -72,6 +72,7 @@ def run(
     or its sanitizer would stop, KeyError for a variable of the module without an address.
     """
     keep_freed_memory()
+    variables = module_globals or {}
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
     one_by_one = program.in_order if in_order is None else in_order
@@ -81,13 +82,13 @@ def run(
     if program.has_heap:
         _ = memory.heap
     if block_races is None:
-        block_races = block_races_of(program.reach, launch, memory, module_globals or {})
-    watched_here = watched_buffers(program.reach, launch, memory, module_globals or {})
+        block_races = block_races_of(program.reach, launch, memory, variables)
+    watched_here = watched_buffers(program.reach, launch, memory, variables)
     if unfinished is None:
-        unfinished = unfinished_stores(program.reach, launch, memory, module_globals or {})
+        unfinished = unfinished_stores(program.reach, launch, memory, variables)
     attach(memory, unfinished)
     if proxy_fences is None:
-        proxy_fences = proxy_fences_of(program.reach, launch, memory, module_globals or {})
+        proxy_fences = proxy_fences_of(program.reach, launch, memory, variables)
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
     lane_instructions = 0
@@ -95,15 +96,8 @@ def run(
     if memory.descending and not one_by_one:
         starts = starts[::-1]
     for start in starts:
-        frame = _frame(
-            program,
-            launch,
-            memory,
-            module_globals or {},
-            chosen[start : start + step],
-            launch_counters,
-            room,
-        )
+        some = chosen[start : start + step]
+        frame = _frame(program, launch, memory, variables, some, launch_counters, room)
         frame.prints = printed if prints else None
         frame.block_races = block_races
         frame.proxy_fences = proxy_fences

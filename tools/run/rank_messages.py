@@ -120,7 +120,7 @@ class RankFailed(Value):
     line: int = 0
 
 
-class Memory(Value):
+class PeerMemory(Value):
     """Where this rank's shared memory lies, for its peers to open."""
 
     event: Literal["memory"] = "memory"
