@@ -64,6 +64,7 @@ walk_docs           docs/walked.md: the commands of the documentation, run
 doc_commands        the commands of its pages
 gallery             docs/gallery/: what Astra prints, and a report, as pictures
 terminal_picture    a terminal's screen as an SVG
+kernelbench         problems of KernelBench drawn by a seed, as tasks
 rejudge/            published kernels of others, judged again
 engine_tests/       SGLang's own tests with a package's winners and without
 ranks/              kernels over several GPUs: contract, kernels, check and times

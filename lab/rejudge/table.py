@@ -9,12 +9,15 @@ from typing import Any
 
 from astra_chat.tools.walled.findings import FINDINGS, KINDS
 from astra_chat.tools.walled.processes import Judging
-from lab.rejudge.sets import PublishedPair
+from lab.rejudge.published import PublishedPair
 from lab.result_tables import table_row
 
 TRUST = "untrusted process: a weaker level than plans"
 """What every verdict says of its evidence."""
 REFUSED = KINDS[: KINDS.index("mistake")]
+NOT_JUDGED = "not judged"
+LAST = "timing the module", "timing its calls as a graph"
+"""Steps of tools/walled/inside/ours.py that begin when a candidate is judged."""
 OVER = {
     "eager": "candidate",
     "compile": "candidate",
@@ -34,15 +37,19 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
             "text": f"{FINDINGS[name][1]}: {text}".rstrip(": "),
         }
         for name, text in found.get("findings", ())
+        if name != "ended" or "unfinished" not in found
     ]
     findings.sort(key=lambda one: KINDS.index(one["kind"]))
     outcome = "correct"
     reason = findings[0]["text"] if findings else "nothing found"
-    if pair.left_out or "problem" in found:
-        outcome = "not judged"
+    unfinished = found.get("unfinished", "")
+    if pair.left_out or ("problem" in found and not unfinished):
+        outcome = NOT_JUDGED
         reason = pair.left_out or f"the problem itself: {found['problem']}"
-    elif findings and findings[0]["kind"] in REFUSED:
+    elif findings and findings[0]["kind"] in (*REFUSED, NOT_JUDGED):
         outcome = findings[0]["kind"]
+    elif unfinished and not unfinished.startswith(LAST):
+        outcome, reason = NOT_JUDGED, unfinished
     plain = times.get("candidate")
     return {
         "name": pair.name,
@@ -51,7 +58,7 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
         "device": how.device,
         "outcome": outcome,
         "reason": reason,
-        "builds": None if outcome == "not judged" else outcome != "not built",
+        "builds": None if outcome == NOT_JUDGED else outcome != "not built",
         "kernels": found.get("kernels", []),
         "grades": found.get("grades", {}),
         "findings": findings,
@@ -62,7 +69,7 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
             if base in times and plain
         },
         "claim": pair.claim,
-        "notes": found.get("notes", []),
+        "notes": [*pair.notes, *found.get("notes", []), *([unfinished] if unfinished else ())],
     }
 
 
@@ -90,7 +97,7 @@ def _lines(rows: Sequence[Mapping[str, Any]], how: Judging) -> Iterator[str]:
     yield table_row(*heads)
     yield table_row(*["---"] * len(heads))
     for one in rows:
-        claim = ", ".join(f"{k} {v:.2f}" for k, v in one["claim"].items() if k in OVER)
+        claim = ", ".join(f"{k} {v:.2f}" for k, v in one["claim"].items() if k != "source")
         faster = one["times_faster"]
         yield table_row(
             one["name"],

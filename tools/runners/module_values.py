@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from astra_chat.tools.runners.modules import BadModule, ModuleFunction, outputs
+from astra_chat.tools.runners.modules import SAMPLE, BadModule, ModuleFunction, outputs
 from astra_chat.tools.runners.values import Range, draw_in_range
 from astra_chat.tools.task.expressions import evaluate, holds
 from astra_chat.tools.types import AnyFamily
@@ -51,8 +51,8 @@ class _ModuleCalls:
         for name in self._args:
             own: Any = self._function.values.get(self._function.inputs.get(name, ""))
             weight = name in self._function.weights
-            value = (self._function.weight(name) if weight else own).float()
-            found[name] = _own_range(value, USUAL if not weight else 1.0)
+            value = self._function.weight(name) if weight else own.flatten()[:SAMPLE]
+            found[name] = _own_range(value.float(), USUAL if not weight else 1.0)
         dims = self._small()
         if self._finite(dims, found):
             return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import math
+import mmap
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
+LARGE, SAMPLE = 2**24, 2**20
+"""Numbers of a large tensor, and of the sample that is drawn of it."""
 MAKERS = ("get_inputs", "get_init_inputs")
 KEPT_WORDS = frozenset(
     "auto bool break case char class const continue default delete do double else enum extern false"
@@ -124,9 +129,37 @@ def _built(kind: type[nn.Module], maker: Callable[[], Any]) -> nn.Module:
     return kind(**given) if isinstance(given, dict) else kind(*given)
 
 
+class _Sparing(TorchFunctionMode):
+    """Gives large random tensors in memory that nobody has touched: SAMPLE numbers, then zeros.
+
+    Of what get_inputs() makes, only shapes and the size of values are used, and published problems
+    make up to 10 GB.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        extents = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+        if func not in (torch.rand, torch.randn) or not named.keys() <= {"dtype"}:
+            return func(*args, **named)
+        if not all(isinstance(e, int) for e in extents) or math.prod(extents) <= LARGE:
+            return func(*args, **named)
+        sample = func(SAMPLE, **named)
+        memory = mmap.mmap(-1, math.prod(extents) * sample.element_size())
+        whole = torch.frombuffer(memory, dtype=sample.dtype)
+        whole[:SAMPLE] = sample
+        return whole.view(*extents)
+
+
 def _inputs(model: nn.Module, maker: Callable[[], Any]) -> dict[str, Any]:
     """What get_inputs() gives, by the parameters of forward. Raises BadModule."""
-    given = maker()
+    with _Sparing():
+        given = maker()
     try:
         signature = inspect.signature(model.forward)
         bound = signature.bind(**given) if isinstance(given, dict) else signature.bind(*given)

@@ -36,17 +36,20 @@ def lease(
     alone: bool,
     stop: Stop,
     on_wait: Callable[[str], None] = lambda _: None,
+    *,
+    folder: Path | None = None,
 ) -> Iterator[None]:
     """Hold the GPU for `work`, a description; `on_wait` gets the holder's about once a second.
+    `folder`: of the lock's files, where a process in a sandbox cannot reach those in FOLDER.
 
     Raises Cancelled when `stop` is set in the meantime, MissingDependency where the files cannot be
     used.
     """
     wanted = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
     with ExitStack() as held:
-        room = _open(uuid, "lock", held)
+        room = _open(folder or FOLDER, uuid, "lock", held)
         with ExitStack() as entering:
-            door = _open(uuid, "door", entering)
+            door = _open(folder or FOLDER, uuid, "door", entering)
             _take(door, fcntl.LOCK_EX, room, stop, on_wait)
             _take(room, wanted, room, stop, on_wait)
             _sign(room, work)
@@ -57,9 +60,9 @@ def lease(
                 os.ftruncate(room, 0)
 
 
-def _open(uuid: str, kind: str, stack: ExitStack) -> int:
+def _open(folder: Path, uuid: str, kind: str, stack: ExitStack) -> int:
     """Descriptor of a lock file, closed by the stack. Never made through a link, nor twice."""
-    path = FOLDER / f"astra-gpu-{uuid}.{kind}"
+    path = folder / f"astra-gpu-{uuid}.{kind}"
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         try:

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-Kind = Literal["not built", "not computed", "tampering", "wrong", "no kernel", "mistake", "note"]
+Kind = Literal[
+    "not built",
+    "not computed",
+    "tampering",
+    "wrong",
+    "no kernel",
+    "mistake",
+    "note",
+    "not judged",
+]
 KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
 """The gravest first: the table's reason is the first finding in this order."""
 FINDINGS: dict[str, tuple[Kind, str]] = {
     "fails": ("not built", "it raises an error on the set's own input"),
     "ended": ("not built", "its process ended early"),
+    "needs_more": (
+        "not judged",
+        "it needs what was not published with it or is not on this machine",
+    ),
     "not_built": ("not built", "it does not load or build"),
     "cached_by_address": (
         "not computed",
@@ -38,7 +51,8 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
     "ignores_weights": ("wrong", "the result is not that of the weights it was given"),
     "wrong": ("wrong", "wrong on the set's own distribution"),
     "wrong_on_other_values": ("wrong", "wrong on other values of the same shape"),
-    "wrong_on_other_shapes": ("wrong", "wrong, without an error, on other shapes"),
+    "wrong_on_its_sizes": ("wrong", "wrong on another size that the set checks"),
+    "fails_on_its_sizes": ("wrong", "it raises an error on another size that the set checks"),
     "wrong_at_other_address": ("wrong", "wrong when the same values lie elsewhere"),
     "mutates_inputs": ("wrong", "it changes its inputs, which the module does not"),
     "no_kernel": ("no kernel", "no code of its own ran: all work is the library's"),
@@ -63,6 +77,10 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
     "packs_weights": (
         "mistake",
         "it reads its weights when it is built: those loaded later are not seen",
+    ),
+    "wrong_on_other_shapes": (
+        "mistake",
+        "wrong, without an error, on shapes that the module takes and the set does not use",
     ),
     "stale_graph": ("mistake", "its replayed CUDA graph does not see new values"),
     "fails_on_other_shapes": (

@@ -24,6 +24,8 @@ from astra_chat.tools.system.subprocesses import (
 
 INSIDE = "astra_chat.tools.walled.inside"
 AFTER_S = 60.0
+NOT_FINISHED = "not finished in"
+"""How a message begins where a process ran into its limit (inside/ours.py knows it, too)."""
 MOST_WORDS = 200
 """Characters of a candidate's last line that a row may hold."""
 ENDED = "ended"
@@ -50,6 +52,8 @@ class Judging:
     """Those that our process reads besides."""
     write: tuple[Path, ...] = ()
     """Folders that our process writes to."""
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """Folders that the candidate finds beside its file, by name."""
 
 
 def judge(
@@ -72,9 +76,11 @@ def judge(
         folders = {name: scratch / name for name in ("ours", "theirs", "exchange", "files")}
         for folder in folders.values():
             folder.mkdir()
-        files = {"problem": problem, "candidate": candidate}
-        for name, text in files.items():
-            (folders["files"] / f"{name}.py").write_text(text)
+        (folders["files"] / "problem.py").write_text(problem)
+        # Candidates build beside their own file; what lies there is theirs.
+        (folders["theirs"] / "candidate.py").write_text(candidate)
+        for name, path in how.beside.items():
+            (folders["theirs"] / name).symlink_to(path)
         return _judged(folders, how, given_stop or Stop())
 
 
@@ -101,12 +107,15 @@ def _judged(folders: dict[str, Path], how: Judging, given_stop: Stop) -> dict[st
     if not answer.is_file():
         return {"problem": f"no result: {said}"}
     found: dict[str, Any] = json.loads(answer.read_text())
+    if "unfinished" in found and NOT_FINISHED not in found["unfinished"]:
+        found["unfinished"] += f": {said}"
+        found["problem"] = f"no result: {said}"
     return found
 
 
 def _candidate(folders: dict[str, Path], how: Judging, stop: Stop) -> None:
     words = [
-        str(folders["files"] / "candidate.py"),
+        str(folders["theirs"] / "candidate.py"),
         str(folders["exchange"]),
         how.device,
     ]
@@ -120,7 +129,12 @@ def _run(program: str, words: list[str], folders: dict[str, Path], how: Judging,
     """The last line that the process printed, or why it was ended."""
     ours = program == how.ours
     sandbox = SandboxPolicy(
-        read=(folders["files"], *how.read, *(how.ours_read if ours else ())),
+        read=(
+            folders["files"],
+            *how.read,
+            *how.beside.values(),
+            *(how.ours_read if ours else ()),
+        ),
         write=(
             folders["ours" if ours else "theirs"],
             folders["exchange"],
@@ -135,6 +149,8 @@ def _run(program: str, words: list[str], folders: dict[str, Path], how: Judging,
         end = run_limited(
             command, timeout_s=timeout_s, cwd=sandbox.write[0], stop=stop, sandbox=sandbox
         )
-    except (StepTimeout, StepMemory, Cancelled) as error:
-        return f"{type(error).__name__} after {timeout_s:.0f} s at most"
+    except StepTimeout:
+        return f"{NOT_FINISHED} {timeout_s:.0f} s"
+    except (StepMemory, Cancelled) as error:
+        return f"{type(error).__name__}: {error}".rstrip(": ")
     return end.output.strip().rpartition("\n")[2] or f"exit status {end.returncode}"

@@ -15,7 +15,8 @@ from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
 from astra_chat.tools.walled.findings import FINDINGS
 from astra_chat.tools.walled.processes import Judging, judge
 from astra_vgpu.ground.errors import BadInput
-from lab.rejudge.sets import PublishedPair, pairs
+from lab.rejudge.published import PublishedPair
+from lab.rejudge.sets import pairs
 from lab.rejudge.table import TRUST, document, row
 from tests.lab.rejudge.candidates import CHEATS, HEAD, HONEST, MATRIX, PROBLEM, STREAM, TRITON
 from tests.lab.rejudge.candidates import candidate as written
@@ -106,7 +107,7 @@ def test_published_forms_are_read(tmp_path: Path) -> None:
     assert backward.left_out and forward.claim["compile"] == 1.5
     made: dict[str, Any] = {}
     exec(forward.problem, made)
-    assert made["get_inputs"]() == [3] and "load_inline" in forward.candidate
+    assert made["get_inputs"]() == [3] and "cpp_extension" in forward.candidate
     table = document([row(backward, {}, ON_CPU)], ON_CPU)
     assert "not judged" in table and TRUST in table
 

@@ -48,31 +48,54 @@ class ExactCall:
     operators: list[str]
     longest: int
     """The largest extent of its inputs and weights."""
+    inputs: Values = ()
+    """On the module's device."""
+    coarse: float = COARSE
+    """What is imprecise within it, of a result's usual size."""
 
     def grade(self, got: Sequence[torch.Tensor]) -> tuple[Grade, str]:
-        """How far the candidate's results, on the CPU, are right, and why not."""
+        """How far the candidate's results, on any device, are right, and why not."""
         shapes = [[(tuple(o.shape), o.dtype) for o in some] for some in (got, self.own)]
         if shapes[0] != shapes[1]:
             return "wrong", f"its results are {shapes[0]}, the module's {shapes[1]}"[:200]
         worst: tuple[Grade, str] = "right", ""
         for one, exact, own in zip(got, self.exact, self.own, strict=True):
-            grade, why = _grade(one.cpu(), exact.cpu(), own.cpu(), self.longest)
+            grade, why = self._grade(one.to(exact.device), exact, own)
             if GRADES.index(grade) > GRADES.index(worst[0]):
                 worst = grade, why
         return worst
 
     def finite(self) -> bool:
-        return all(bool(o.isfinite().all()) for some in (self.exact, self.own) for o in some)
+        return all(bool(wide(o).isfinite().all()) for some in (self.exact, self.own) for o in some)
+
+    def agrees(self) -> bool:
+        """Whether the module in its own dtypes gives what it gives in float64: where it does not,
+        as where it leaves memory as it is, nobody can be right."""
+        pairs = zip(self.exact, self.own, strict=True)
+        return all(
+            _within(wide(own), exact, self.coarse, self.coarse * _rms(exact))
+            for exact, own in pairs
+            if own.is_floating_point()
+        )
+
+    def _grade(
+        self, got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor
+    ) -> tuple[Grade, str]:
+        if not own.is_floating_point():
+            same = bool(torch.equal(wide(got), exact) or torch.equal(got, own))
+            same = same or _same_places(got, own, self.inputs)
+            return ("right", "") if same else ("wrong", "its integers differ")
+        return _float_grade(wide(got), exact, own, self.longest, self.coarse)
 
 
-def _grade(
-    got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, longest: int
+def _rms(exact: torch.Tensor) -> float:
+    return float(exact.square().mean().sqrt()) if exact.numel() else 0.0
+
+
+def _float_grade(
+    number: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, longest: int, coarse: float
 ) -> tuple[Grade, str]:
-    if not own.is_floating_point():
-        same = bool(torch.equal(wide(got), exact) or torch.equal(got, own))
-        return ("right", "") if same else ("wrong", "its integers differ")
-    number, owned = wide(got), wide(own)
-    rms = float(exact.square().mean().sqrt()) if exact.numel() else 0.0
+    owned, rms = wide(own), _rms(exact)
     dtype = str(own.dtype).removeprefix("torch.")
     rtol = RTOL.get(dtype, RTOL["float32"])
     off = (owned - exact).abs()
@@ -83,7 +106,34 @@ def _grade(
         return "right", ""
     error = float((number - exact).abs().nan_to_num(torch.inf).max())
     text = f"largest error {error:.2g} where results are {rms:.2g} (rms), allowed {atol:.1g}"
-    return ("imprecise" if _within(number, exact, COARSE, COARSE * rms) else "wrong"), text
+    return ("imprecise" if _within(number, exact, coarse, coarse * rms) else "wrong"), text
+
+
+def _same_places(got: torch.Tensor, right: torch.Tensor, inputs: Values) -> bool:
+    """Whether both point at equal values of an input, and `got` at no place twice where `right`
+    does not: top-k and its kin choose freely among equal values."""
+    if got.shape != right.shape or got.dtype == torch.bool:
+        return False
+    for value in inputs:
+        for axis in range(value.dim() if torch.is_tensor(value) else 0):
+            places = [one.long() for one in (got, right)]
+            if right.dim() == value.dim() - 1:
+                places = [one.unsqueeze(axis) for one in places]
+            rest = [[*one.shape[:axis], *one.shape[axis + 1 :]] for one in (value, *places)]
+            if rest.count(rest[0]) < 3 or any(not _inside(p, value.shape[axis]) for p in places):
+                continue
+            picked = [torch.gather(value, axis, one) for one in places]
+            if torch.equal(*picked) and _twice(places[0], axis) <= _twice(places[1], axis):
+                return True
+    return False
+
+
+def _inside(places: torch.Tensor, extent: int) -> bool:
+    return bool(((places >= 0) & (places < extent)).all())
+
+
+def _twice(places: torch.Tensor, axis: int) -> int:
+    return int((places.sort(axis).values.diff(dim=axis) == 0).sum())
 
 
 def _within(got: torch.Tensor, right: torch.Tensor, rtol: float, atol: float) -> bool:
@@ -96,6 +146,18 @@ class ProblemModule:
 
     def __init__(self, path: Path, device: str) -> None:
         self._file, self.device = loaded(path, "problem"), device
+        self.sizes: Sequence[Any] = getattr(self._file, "SIZES", ())
+        """Other sizes that its authors check with."""
+        self._coarse = max(COARSE, getattr(self._file, "TOLERANCE", 0.0))
+
+    def use(self, size: Any) -> None:
+        """Takes another of `sizes` from now on."""
+        self._file.use_size(size)
+
+    def other_values(self, inputs: Values, seed: int) -> Iterator[tuple[str, list[Any]]]:
+        """Values of other kinds: those of its authors, where they name any."""
+        own = getattr(self._file, "get_other_values", None)
+        return own(inputs) if own else other_values(inputs, seed)
 
     def made(self, seed: int) -> tuple[torch.nn.Module, Any]:
         """The module with the weights of a seed, and what it was built from."""
@@ -119,17 +181,18 @@ class ProblemModule:
             results = outputs(copy.deepcopy(model)(*given))
         at = {v.untyped_storage().data_ptr() for v in given if isinstance(v, torch.Tensor)}
         alias = any(one.untyped_storage().data_ptr() in at for one in results)
+        before = on_device(inputs, self.device)
         doubled = [
-            v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v
-            for v in on_device(inputs, self.device)
+            wide(v) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in before
         ]
         wider = copy.deepcopy(model).double()
         with in_float64():
             exact = [wide(one) for one in outputs(wider(*doubled))]
         own = [one.detach().clone() for one in results]
+        changed = differ(given, inputs)
         held = [v for v in (*given, *model.state_dict().values()) if isinstance(v, torch.Tensor)]
         longest = max((extent for v in held for extent in v.shape), default=1)
-        return ExactCall(exact, own, differ(given, inputs), alias, watched.names, longest)
+        return ExactCall(exact, own, changed, alias, watched.names, longest, before, self._coarse)
 
 
 def seeded(seed: int) -> None:
@@ -144,8 +207,15 @@ def on_device(inputs: Values, device: str) -> list[Any]:
 
 def differ(after: Values, before: Values) -> bool:
     """Whether any tensor has other values, on whatever device; NaN equals NaN."""
-    pairs = [(a.cpu(), b) for a, b in zip(after, before, strict=True) if torch.is_tensor(b)]
-    return any(a.shape != b.shape or not torch.allclose(a, b, 0, 0, True) for a, b in pairs)
+    pairs = [(a.to(b.device), b) for a, b in zip(after, before, strict=True) if torch.is_tensor(b)]
+    return any(
+        a.shape != b.shape or not torch.allclose(_plain(a), _plain(b), 0, 0, True) for a, b in pairs
+    )
+
+
+def _plain(value: torch.Tensor) -> torch.Tensor:
+    """Floats of 8 bits as float32: few operators take them as they are."""
+    return value.float() if value.is_floating_point() and value.element_size() == 1 else value
 
 
 def swapped(inputs: Values) -> list[Any]:
@@ -164,7 +234,7 @@ def swapped(inputs: Values) -> list[Any]:
 def other_values(inputs: Values, seed: int) -> Iterator[tuple[str, list[Any]]]:
     """Yields values of other kinds: a set that has no negative ones gets none."""
     seeded(seed)
-    floats = [v for v in inputs if torch.is_tensor(v) and v.is_floating_point()]
+    floats = [_plain(v) for v in inputs if torch.is_tensor(v) and v.is_floating_point()]
     signed = any(bool((v < 0).any()) for v in floats)
     kinds = {
         "8 times as large": lambda v: v * 8,
@@ -178,13 +248,19 @@ def other_values(inputs: Values, seed: int) -> Iterator[tuple[str, list[Any]]]:
     for name, made in kinds.items():
         yield (
             name,
-            [made(v) if torch.is_tensor(v) and v.is_floating_point() else v for v in inputs],
+            [
+                made(_plain(v)).to(v.dtype) if torch.is_tensor(v) and v.is_floating_point() else v
+                for v in inputs
+            ],
         )
 
 
 def other_shapes(inputs: Values) -> Iterator[tuple[str, list[Any]]]:
-    """Yields inputs with one extent changed wherever it occurs, first extents first."""
+    """Yields inputs with one extent changed wherever it occurs, first extents first. None where
+    any are integers: these may be places, counts or offsets, which belong to the shape."""
     tensors = [v for v in inputs if torch.is_tensor(v)]
+    if any(not v.is_floating_point() and v.dtype != torch.bool for v in tensors):
+        return
     extents = dict.fromkeys(
         e for axis in range(8) for v in tensors for e in v.shape[axis : axis + 1]
     )
@@ -207,16 +283,20 @@ def _resized(value: torch.Tensor, shape: list[int]) -> torch.Tensor:
     return flat.view(shape)
 
 
-def other_weights(model: torch.nn.Module, seed: int) -> dict[str, torch.Tensor]:
-    """Values that no initialisation gives: scaled, and parameters shifted."""
+def other_weights(model: torch.nn.Module, seed: int, drawn: State) -> dict[str, torch.Tensor]:
+    """Values that no initialisation gives, on the CPU: parameters scaled and shifted. Buffers have
+    the values of another seed, `drawn`, or half of their own: they may belong together."""
     seeded(seed)
     found = {}
     parameters = dict(model.named_parameters())
     for name, value in model.state_dict().items():
-        value = value.detach().cpu().clone()
-        if value.is_floating_point():
+        value, other = value.detach().cpu().clone(), drawn[name].detach().cpu()
+        if name in parameters and value.element_size() > 1 and value.is_floating_point():
             value *= 0.5 + torch.rand_like(value)
-            if name in parameters:
-                value += 0.1 * torch.randn_like(value)
+            value += 0.1 * torch.randn_like(value)
+        elif differ([value], [other]):
+            value = other.clone()
+        elif value.is_floating_point() and value.element_size() > 1:
+            value *= 0.5
         found[name] = value
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -54,10 +55,15 @@ class Operators(TorchDispatchMode):
 
 def families(names: Iterable[str]) -> set[str]:
     """What these operators compute: families, and names of those that have none."""
-    bases = {name.split(".")[1] if "." in name else name for name in names}
-    computing = {base.removesuffix("_") for base in bases - MOVES}
+    return set(counted(names))
+
+
+def counted(names: Iterable[str]) -> Counter[str]:
+    """How often each family of operators is among these."""
+    bases = [name.split(".")[1] if "." in name else name for name in names]
+    computing = [base.removesuffix("_") for base in bases if base not in MOVES]
     known = FAMILIES.items()
-    return {next((f for f, rule in known if re.fullmatch(rule, b)), b) for b in computing}
+    return Counter(next((f for f, rule in known if re.fullmatch(rule, b)), b) for b in computing)
 
 
 def own_kernels(names: Iterable[str]) -> list[str]:

@@ -13,7 +13,9 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,13 +25,28 @@ from typing import Any
 import torch
 
 from astra_chat.tools.runners.modules import why
+from astra_chat.tools.system.gpu_lock import lease
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.walled.inside import exact, timed
 from astra_chat.tools.walled.inside.exact import GRADES, ExactCall, Grade, ProblemModule
 from astra_chat.tools.walled.inside.handover import CandidateEnded, Handover
-from astra_chat.tools.walled.inside.operators import families, own_kernels
+from astra_chat.tools.walled.inside.operators import counted, families, own_kernels
 
 CALLS, SETS = 40, 4
 MOST_SHAPES = 4
+BASELINES = "timing the module"
+STEPS = {
+    "_values": "calls of other values",
+    "_weights": "calls with other weights",
+    "_times": "timing",
+    "_end": "the end",
+    "_sizes": "calls of the set's other sizes",
+    "_graph": "timing its calls as a graph",
+    "_shapes": "timing the module after calls of other shapes",
+    "_baselines": BASELINES,
+}
+NOT_FINISHED = "not finished in"
+"""How the end of a candidate's process begins that ran into its limit."""
 Answer = Mapping[str, Any]
 
 
@@ -38,37 +55,64 @@ class Questions:
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
         self._asked, self._device = asked, asked["device"]
+        self.found: dict[str, Any] = {"findings": [], "grades": {}, "times_us": {}}
+        self.found |= {"kernels": [], "notes": []}
         self._draws = random.Random(asked["seed"])
         self._problem = ProblemModule(Path(asked["problem"]), self._device)
         self._line = Handover(Path(asked["exchange"]), Path(asked["answer"]).parent)
+        self._lock = asked.get("turns")
+        self._begun("loading the problem")
         self._seed = self._drawn()
         self._model, self._init = self._problem.made(self._seed)
-        self._last: Sequence[torch.Tensor] = ()
-        self._shared = False
+        self._called, self._shared = False, False
         """Whether the last result lay in an input's memory."""
-        self.found: dict[str, Any] = {"findings": [], "grades": {}, "times_us": {}}
-        self.found |= {"kernels": [], "notes": []}
         self._first = [self._problem.inputs(self._drawn()) for _ in range(2)]
-        self._rights = [self._problem.called(self._model, one) for one in self._first]
-        if self._rights[0].grade(self._problem.called(self._model, self._first[0]).own)[1]:
+        with self._on_gpu():
+            self._rights = [self._problem.called(self._model, one) for one in self._first]
+            again = self._problem.called(self._model, self._first[0])
+        if self._rights[0].grade(again.own)[1]:
             raise ValueError("its module gives other results at each call")
 
     def all(self) -> dict[str, Any]:
         """Asks everything; a step that returns False is the last one."""
         try:
+            self._begun("building and its first calls")
             if self._built():
                 for step in self._steps():
+                    self._begun(STEPS.get(getattr(step, "__name__", ""), "its first calls"))
                     if step() is False:
                         break
         except CandidateEnded as error:
             self._add("ended", str(error))
+            if str(error).startswith(NOT_FINISHED):
+                self.found["unfinished"] += f": {error}"
+                return self.found
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self._add("ended", f"an answer is malformed: {error!r}"[:200])
+        del self.found["unfinished"]
         return self.found
 
     def _steps(self) -> list[Callable[[], Any]]:
-        """What is asked, in order."""
-        return [self._set, self._values, self._weights, self._shapes, self._times, self._end]
+        """What is asked, in order. An error of a kernel ends all later calls: what weighs least
+        comes last."""
+        first: list[Callable[[], Any]] = [self._set, self._values, self._weights, self._times]
+        return [*first, self._end, self._sizes, self._graph, self._shapes, self._baselines]
+
+    def _begun(self, step: str) -> None:
+        """What is known so far is kept, and that this step did not end."""
+        self.found["unfinished"] = step
+        put(Path(self._asked["answer"]), self.found)
+
+    @contextmanager
+    def _on_gpu(self, alone: bool = False) -> Iterator[None]:
+        """Processes that share a GPU take turns: a measurement has it alone."""
+        if self._lock is None:
+            yield
+            return
+        with lease("walled", "", alone, Stop(), folder=Path(self._lock)):
+            yield
+            if self._device.startswith("cuda"):
+                torch.cuda.synchronize()
 
     def _drawn(self) -> int:
         return self._draws.getrandbits(31)
@@ -94,7 +138,7 @@ class Questions:
         if "failed" not in answer:
             answer = self._make(self._model, self._seed)
         if "failed" in answer:
-            self._add("not_built", answer["failed"])
+            self._add("needs_more" if answer.get("needs") else "not_built", answer["failed"])
             return False
         if not answer["handed"]:
             self._add("weights_not_handed")
@@ -102,12 +146,15 @@ class Questions:
         return True
 
     def _call(self, inputs: Sequence[Any], slot: int, watch: bool = False) -> Answer:
-        """One call; what it left of the result before it is compared, too."""
-        answer = self._line.ask(do="call", inputs=list(inputs), slot=slot, watch=watch)
+        """One call; whether it left the result before it alone is asked, too."""
+        # The first one may compile for minutes.
+        with self._on_gpu() if self._called else nullcontext():
+            answer = self._line.ask(do="call", inputs=list(inputs), slot=slot, watch=watch)
+        self._called = True
         if "failed" not in answer:
-            if not self._shared and self._last and exact.differ(answer["earlier"], self._last):
+            if not self._shared and answer["earlier"] is not None:
                 self._add("output_overwritten")
-            self._last, self._shared = answer["late"], answer["alias"]
+            self._shared = answer["alias"]
         return answer
 
     def _graded(self, answer: Answer, right: ExactCall, inputs: Sequence[Any]) -> tuple[Grade, str]:
@@ -115,9 +162,9 @@ class Questions:
         grade, why = right.grade(answer["out"])
         if not answer["plain"]:
             self._add("not_a_tensor")
-        if exact.differ(answer["late"], answer["out"]):
+        if answer["late"] is not None:
             self._add("late_work", f"30 ms later it is {right.grade(answer['late'])[0]}")
-        if exact.differ(answer["after"], inputs) and not right.changed:
+        if answer["after"] is not None and not right.changed:
             self._add("mutates_inputs")
         if answer["alias"] and not right.alias:
             self._add("returns_input" if grade == "wrong" else "shares_input_memory")
@@ -131,7 +178,7 @@ class Questions:
         for inputs, right in zip(self._first, self._rights, strict=True):
             answer = self._call(inputs, 0, watch=bool(answers))
             if "failed" in answer:
-                self._add("fails", answer["failed"])
+                self._add("needs_more" if answer.get("needs") else "fails", answer["failed"])
                 self._note("set", "wrong")
                 return False
             answers.append(answer)
@@ -164,7 +211,8 @@ class Questions:
         if lacking := sorted(both - set(answer[ran])):
             self._add("cached_by_content", f"the second time without {', '.join(lacking)[:120]}")
         like = exact.swapped(inputs)
-        expected = self._problem.called(self._model, like)
+        with self._on_gpu():
+            expected = self._problem.called(self._model, like)
         answer = self._call(like, 1)
         if "failed" not in answer and expected.grade(right.own)[0] != "right":
             grade, why = self._graded(answer, expected, like)
@@ -190,7 +238,8 @@ class Questions:
         return answer
 
     def _values(self) -> None:
-        kinds = list(exact.other_values(self._problem.inputs(self._drawn()), self._drawn()))
+        usual_values = self._problem.inputs(self._drawn())
+        kinds = list(self._problem.other_values(usual_values, self._drawn()))
         self._draws.shuffle(kinds)
         usual = families(self._fresh["ops"])
         for name, values in kinds:
@@ -199,19 +248,21 @@ class Questions:
                 self._add("detects_input", f"{name}: {', '.join(sorted(other))}")
 
     def _expected(self, model: torch.nn.Module, inputs: Sequence[Any]) -> ExactCall | None:
-        """None where the module does not take such inputs."""
+        """None where the module does not take such inputs, or is not right itself."""
         try:
-            right = self._problem.called(model, inputs)
+            with self._on_gpu():
+                right = self._problem.called(model, inputs)
         except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
             return None
-        return right if right.finite() else None
+        return right if right.finite() and right.agrees() else None
 
     def _weights(self) -> None:
         """Other weights in a new instance; if they are not seen, those of another seed."""
         if not self._model.state_dict():
             return
         other = copy.deepcopy(self._model)
-        other.load_state_dict(exact.other_weights(other, self._drawn()))
+        drawn = self._problem.made(self._drawn())[0].state_dict()
+        other.load_state_dict(exact.other_weights(other, self._drawn(), drawn))
         grade, why = self._with_weights(other, self._seed) if self._handed else ("wrong", "")
         if grade == "wrong":
             seed = self._drawn()
@@ -235,7 +286,33 @@ class Questions:
             return "wrong", answer["failed"]
         return self._graded(answer, right, inputs)
 
+    def _sizes(self) -> None:
+        """Other sizes that the problem's authors check with, each with a new instance."""
+        init = self._init
+        for size in self._problem.sizes:
+            self._problem.use(size)
+            seed = self._drawn()
+            model, self._init = self._problem.made(seed)
+            inputs = self._problem.inputs(self._drawn())
+            if right := self._expected(model, inputs):
+                answer = self._make(model, seed)
+                answer = answer if "failed" in answer else self._call(inputs, 3)
+                if "failed" in answer:
+                    self._add("fails_on_its_sizes", f"{size}: {answer['failed']}")
+                    continue
+                grade, why = self._graded(answer, right, inputs)
+                self._note("shapes", grade)
+                if grade == "wrong":
+                    self._add("wrong_on_its_sizes", f"{size}: {why}")
+        if self._problem.sizes:
+            self._init = init
+            self._make(self._model, self._seed)
+            with self._on_gpu():
+                self._line.ask(do="place", sets=self._sets)
+
     def _shapes(self) -> None:
+        if self._problem.sizes:
+            return
         whole = families(self._rights[1].operators)
         shapes = exact.other_shapes(self._problem.inputs(self._drawn()))
         tried = (one for one in shapes if self._expected(self._model, one[1]))
@@ -245,47 +322,72 @@ class Questions:
                 self._add("library_on_other_shapes", name)
 
     def _times(self) -> None:
-        sets = [self._problem.inputs(self._drawn()) for _ in range(SETS)]
-        rights = [self._problem.called(self._model, one) for one in sets]
-        answer = self._line.ask(do="time", sets=sets, calls=CALLS)
-        if "failed" in answer:
-            return self._add("wrong_when_timed", answer["failed"])
-        for number, out in zip(answer["which"], answer["out"], strict=True):
-            grade, why = rights[number].grade(out)
+        sets = self._sets = [self._problem.inputs(self._drawn()) for _ in range(SETS)]
+        with self._on_gpu():
+            rights = self._expects = [self._problem.called(self._model, one) for one in sets]
+            self._line.ask(do="place", sets=sets)
+        if not (us := self._timed_calls("time", "wrong_when_timed")):
+            return
+        for number, grade, text in self._kept(rights):
             if grade == "wrong" and not self._has("wrong") and not self._has("mutates_inputs"):
-                self._add("wrong_when_timed", why)
+                self._add("wrong_when_timed", f"set {number}: {text}")
         if self._asked["timing"]:
-            self.found["times_us"]["candidate"] = median_high(answer["us"])
-            self._baselines(sets)
-        if self._device.startswith("cuda") and self._asked.get("graph", self._asked["timing"]):
-            answer = self._line.ask(do="graph", inputs=sets[0], other=sets[1], calls=CALLS)
-            if "failed" in answer:
-                return self._add("not_captured", answer["failed"])
-            self.found["times_us"]["candidate graph"] = median_high(answer["us"])
-            if rights[1].grade(answer["out"])[0] == "wrong":
-                self._add("stale_graph")
-        return None
+            self.found["times_us"]["candidate"] = us
 
-    def _baselines(self, sets: Sequence[Sequence[Any]]) -> None:
-        """The module itself: eager and compiled, each also as a CUDA graph."""
-        given = [exact.on_device(one, self._device) for one in sets]
-        kinds: dict[str, Any] = {"eager": self._model}
-        if self._asked["compile"]:
-            kinds["compile"] = torch.compile(self._model)
-        for name, call in kinds.items():
+    def _graph(self) -> None:
+        wanted = self._asked.get("graph", self._asked["timing"])
+        if not wanted or not self._device.startswith("cuda"):
+            return
+        if us := self._timed_calls("graph", "not_captured"):
+            self.found["times_us"]["candidate graph"] = us
+            if any(grade == "wrong" for _, grade, _ in self._kept(self._expects)):
+                self._add("stale_graph")
+
+    def _timed_calls(self, do: str, failing: str) -> float | None:
+        """Median of the candidate's calls, in microseconds; None, and a finding, if they fail."""
+        with self._on_gpu(alone=self._asked["timing"]):
+            answer = self._line.ask(do=do, calls=CALLS)
+        if "failed" in answer:
+            self._add(failing, answer["failed"])
+            return None
+        return float(median_high(answer["us"]))
+
+    def _kept(self, rights: Sequence[ExactCall]) -> Iterator[tuple[int, Grade, str]]:
+        """Set of inputs and grade of the results that were kept while calls were timed."""
+        answer = self._line.ask(do="kept")
+        for number, out in zip(answer["which"], answer["out"], strict=True):
+            yield number, *rights[number].grade(out)
+
+    def _baselines(self) -> None:
+        """The module itself: eager and compiled, each also as a CUDA graph. Of several
+        compilations, each with nothing in the compiler's caches, the fastest counts."""
+        if not self._asked["timing"]:
+            return
+        given = [exact.on_device(one, self._device) for one in self._sets]
+        self._baseline("eager", self._model, given)
+        for number in range(self._asked.get("compilations", 1) if self._asked["compile"] else 0):
+            self._begun(f"{BASELINES}, compilation {number + 1}")
             try:
-                self._time(name, partial(_one_of, call, given))
+                call = compiled(self._model, given[0])
+            except Exception as error:  # of the compiler: the figure is missing
+                self.found["notes"].append(f"compile: {why(error)}"[:200])
+                return
+            self._baseline("compile", call, given)
+
+    def _baseline(self, name: str, call: Callable[..., Any], sets: Sequence[Sequence[Any]]) -> None:
+        """Keeps the shortest time of those with this name."""
+        with self._on_gpu(alone=True), torch.no_grad():
+            try:
+                self._time(name, partial(_one_of, call, sets))
                 if self._device.startswith("cuda"):
-                    with torch.no_grad():
-                        replay = timed.captured(call, given[0])
-                    self._time(f"{name} graph", replay)
-            except Exception as error:  # of the compiler or of capturing: the figure is missing
-                self.found["notes"].append(f"{name}: {type(error).__name__}: {error}"[:200])
+                    self._time(f"{name} graph", timed.captured(call, sets[0]))
+            except Exception as error:  # of capturing: the figure is missing
+                self.found["notes"].append(f"{name}: {why(error)}"[:200])
 
     def _time(self, name: str, call: Callable[[int], Any]) -> None:
-        with torch.no_grad():
-            us = timed.times_us(call, CALLS, self._device, _nothing)
-        self.found["times_us"][name] = median_high(us)
+        us = median_high(timed.times_us(call, CALLS, self._device, _nothing))
+        known = self.found["times_us"].get(name, us)
+        self.found["times_us"][name] = min(us, known)
 
     def _end(self) -> None:
         answer = self._line.ask(do="end")
@@ -298,13 +400,14 @@ class Questions:
             self._add("changes_weights")
         seen, on_gpu = self._fresh["kernels"], self._device.startswith("cuda")
         own = own_kernels(seen) if on_gpu else self._own_libraries(answer)
-        whole, ran = families(self._rights[1].operators), families(self._fresh["ops"])
+        whole, ran = counted(self._rights[1].operators), counted(self._fresh["ops"])
         self.found["kernels"] = own
         if on_gpu and not seen:
             self.found["notes"].append("the profiler gave no kernels: their names are unknown")
         elif not own:
-            self._add("no_kernel", f"operators: {', '.join(sorted(ran)) or 'none'}")
-        elif whole and whole <= ran:
+            built = "".join(f"its build failed: {one}; " for one in answer["failed_builds"][:1])
+            self._add("no_kernel", f"{built}operators: {', '.join(sorted(ran)) or 'none'}")
+        elif whole and whole <= ran:  # each operator of the module's as often
             self._add(
                 "library_does_the_job",
                 f"{', '.join(sorted(whole))} beside {own[0][:60]}",
@@ -315,6 +418,25 @@ class Questions:
         """What it has of its own where there are no kernels: libraries that it built."""
         found: list[str] = answer["libraries"]
         return found
+
+
+def compiled(model: torch.nn.Module, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The module by torch.compile with nothing in its caches, called once. Raises what it does."""
+    from torch._inductor import config, utils
+
+    torch._dynamo.reset()
+    config.compile_threads = 1
+    with utils.fresh_cache(dir=tempfile.gettempdir(), delete=False), torch.no_grad():
+        found: Callable[..., Any] = torch.compile(model, dynamic=False)
+        found(*inputs)
+    return found
+
+
+def put(path: Path, found: Mapping[str, Any]) -> None:
+    """Writes an answer so that whoever looks sees a whole one."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(found))
+    part.replace(path)
 
 
 def _holds(weights: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> bool:
@@ -340,11 +462,19 @@ def prepared() -> None:
 def main() -> None:
     asked = json.loads(Path(sys.argv[1]).read_text())
     prepared()
+    questions: Questions | None = None
     try:
-        found = Questions(asked).all()
+        questions = Questions(asked)
+        found = questions.all()
     except Exception as error:
         found = {"problem": why(error)}
-    Path(asked["answer"]).write_text(json.dumps(found))
+        if questions:
+            found = {
+                **questions.found,
+                "problem": why(error),
+                "unfinished": f"{questions.found['unfinished']}: {why(error)}",
+            }
+    put(Path(asked["answer"]), found)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sys
 import time
 import traceback
@@ -27,8 +28,14 @@ from astra_chat.tools.walled.inside.operators import Operators
 LATE_S = 0.03
 SLEEP_CYCLES = 20_000_000
 """Cycles for which the current stream is busy before a call: work on another one starts early."""
-KEPT = 6
-"""Results of timed calls that are compared."""
+KEPT = 3
+"""Results of timed calls that are compared, of the first ones and of later ones."""
+TIMED = 100
+"""Slot of the first set of inputs of timed calls."""
+MISSING = re.compile(
+    r"No such file or directory|No module named|cannot find -l|Ninja is required|CUDA_HOME"
+)
+"""Something that was not published with the candidate, or is not on this machine."""
 SUFFIXES = {"TORCH_EXTENSIONS_DIR": "ext", "TRITON_CACHE_DIR": "triton", "HOME": "home"}
 SUFFIXES |= {"TORCHINDUCTOR_CACHE_DIR": "inductor", "HELION_CACHE_DIR": "helion"}
 WATCHED: tuple[Any, ...] = (
@@ -48,10 +55,29 @@ class LoadedCandidate:
         self._before = {(o, n): v for o in WATCHED for n, v in vars(o).items() if callable(v)}
         # Opened now: when memory is short, the kernel may forget that this process may open it.
         self._maps = Path("/proc/self/maps").open()
+        self._failed_builds: list[str] = []
+        if "cpp_extension" in path.read_text():
+            self._watch_builds()
         self._file, self._device = loaded(path, "candidate"), device
         self._slots: dict[int, list[Any]] = {}
-        self._last: list[torch.Tensor] = []
+        self._last: tuple[list[torch.Tensor], list[torch.Tensor]] = [], []
+        self._kept: list[tuple[int, list[torch.Tensor]]] = []
         self._model: Any = None
+
+    def _watch_builds(self) -> None:
+        """Keeps why extensions are not built: candidates often do without them then."""
+        from torch.utils import cpp_extension
+
+        build = cpp_extension._jit_compile
+
+        def watched(*words: Any, **named: Any) -> Any:
+            try:
+                return build(*words, **named)
+            except Exception as error:
+                self._failed_builds.append(build_error(error))
+                raise
+
+        cpp_extension._jit_compile = watched
 
     def make(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Builds ModelNew as the problem's file says, and gives it the weights."""
@@ -70,13 +96,16 @@ class LoadedCandidate:
             if shapes[0] != shapes[1]:
                 return {"handed": not state}
             state = dict(zip(own, state.values(), strict=True))
-        for name, value in state.items():
-            own[name].copy_(value)
+            for name, value in state.items():
+                own[name].copy_(value)
+        else:  # what the candidate does with weights that it loads is part of it
+            self._model.load_state_dict(state)
         return {"handed": True}
 
     def call(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """One call: results when it returns, and later; its inputs then, and where they lie."""
-        given = self._placed(asked["inputs"], asked["slot"])
+        staged = self._staged(asked["inputs"])
+        given = self._placed(staged, asked["slot"])
         found: dict[str, Any] = {}
         with torch.no_grad():
             if asked.get("watch"):
@@ -88,16 +117,17 @@ class LoadedCandidate:
         plain = (torch.Tensor, torch.nn.Parameter)
         found["plain"] = all(type(one) in plain for one in outputs(returned))
         results = _results(returned)
-        found["out"] = [one.clone().cpu() for one in results]
+        kept = [one.clone() for one in results]
+        found["out"] = [one.cpu() for one in kept]
         time.sleep(LATE_S)
         if self._device.startswith("cuda"):
             torch.cuda.synchronize()
-        found["late"] = [one.cpu().clone() for one in results]
-        found["after"] = [v.cpu() if isinstance(v, torch.Tensor) else v for v in given]
+        found["late"] = _changed(results, kept)
+        found["after"] = _changed(given, staged)
         at = {v.untyped_storage().data_ptr() for v in given if isinstance(v, torch.Tensor)}
         found["alias"] = any(one.untyped_storage().data_ptr() in at for one in results)
-        found["earlier"] = [one.cpu() for one in self._last]
-        self._last = results
+        found["earlier"] = _changed(*self._last)
+        self._last = results, [one.clone() for one in results]
         return found
 
     def _watched(self, given: list[Any]) -> dict[str, Any]:
@@ -113,13 +143,15 @@ class LoadedCandidate:
             returned = self._model(*given)
         return {"returned": returned, "ops": watched.names, "kernels": kernels}
 
-    def _placed(self, inputs: Sequence[Any], slot: int) -> list[Any]:
-        """The inputs on the device, at the addresses that the slot has. On a GPU the stream is
+    def _staged(self, inputs: Sequence[Any]) -> list[Any]:
+        return [v.to(self._device) if isinstance(v, torch.Tensor) else v for v in inputs]
+
+    def _placed(self, staged: Sequence[Any], slot: int) -> list[Any]:
+        """Values on the device, copied to the addresses that the slot has. On a GPU the stream is
         busy in front of that."""
-        staged = [v.to(self._device) if isinstance(v, torch.Tensor) else v for v in inputs]
         own = self._slots.get(slot)
         fits = own is not None and [getattr(v, "shape", v) for v in own] == [
-            getattr(v, "shape", v) for v in inputs
+            getattr(v, "shape", v) for v in staged
         ]
         if own is None or not fits:
             own = self._slots[slot] = [
@@ -133,17 +165,25 @@ class LoadedCandidate:
                 place.copy_(value)
         return own
 
+    def place(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Several sets of inputs of the calls that are timed. What was called before is let go."""
+        self._slots.clear()
+        self._last = [], []
+        for number, one in enumerate(asked["sets"]):
+            self._placed(self._staged(one), TIMED + number)
+        return {}
+
     def time(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Times of calls over several sets of inputs, and the results of a few."""
-        sets = [self._placed(one, 100 + n) for n, one in enumerate(asked["sets"])]
-        kept = set(random.Random(time.time_ns()).sample(range(asked["calls"]), KEPT))
-        results: list[list[torch.Tensor]] = []
-        which: list[int] = []
+        """Times of calls over the sets of inputs; it keeps the results of a few."""
+        sets = list(self._slots.values())
+        calls = [range(timed.FEWEST), range(timed.FEWEST, asked["calls"])]
+        draws = random.Random(time.time_ns())
+        kept = {n for some in calls for n in draws.sample(some, min(KEPT, len(some)))}
+        self._kept.clear()
 
         def keep(number: int, returned: Any) -> None:
             if number in kept:
-                which.append(number % len(sets))
-                results.append([one.clone() for one in _results(returned)])
+                self._kept.append((number % len(sets), [o.clone() for o in _results(returned)]))
 
         with torch.no_grad():
             us = timed.times_us(
@@ -152,21 +192,22 @@ class LoadedCandidate:
                 self._device,
                 keep,
             )
-        return {
-            "us": us,
-            "which": which,
-            "out": [[o.cpu() for o in one] for one in results],
-        }
+        return {"us": us}
+
+    def kept(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Results of timed calls, and which set of inputs each was called with."""
+        out = [[o.cpu() for o in one] for _, one in self._kept]
+        return {"which": [which for which, _ in self._kept], "out": out}
 
     def graph(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The call as a CUDA graph, replayed with other values in its inputs."""
-        given = self._placed(asked["inputs"], 200)
+        given, other = self._slots[TIMED], self._slots[TIMED + 1]
         with torch.no_grad():
             replay = timed.captured(self._model, given)
-            self._placed(asked["other"], 200)
-            out = [one.cpu() for one in _results(replay(0))]
+            self._placed(other, TIMED)
+            self._kept[:] = [(1, [one.clone() for one in _results(replay(0))])]
             us = timed.times_us(replay, asked["calls"], self._device, lambda *_: None)
-        return {"us": us, "out": out}
+        return {"us": us}
 
     def begin_turns(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Takes a case's arguments and captures the call of them, where there is a GPU."""
@@ -220,8 +261,28 @@ class LoadedCandidate:
         return {
             "patched": patched,
             "libraries": [Path(p).name for p in own],
+            "failed_builds": self._failed_builds,
             "weights": weights,
         }
+
+
+def build_error(error: Exception) -> str:
+    """What an exception says; of a compiler's output the first error."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    errors = [line for line in lines[1:] if re.search(r"\berror\b|Error:", line)]
+    return f"{why(error)[:100]} {errors[0][-190:]}" if errors else why(error)
+
+
+def _changed(after: Sequence[Any], before: Sequence[Any]) -> list[Any] | None:
+    """`after`, on the CPU; None where it is bit by bit what it was `before`."""
+    pairs = [(a, b) for a, b in zip(after, before, strict=True) if isinstance(b, torch.Tensor)]
+    if all(a.shape == b.shape and torch.equal(_bits(a), _bits(b)) for a, b in pairs):
+        return None
+    return [v.cpu().clone() if isinstance(v, torch.Tensor) else v for v in after]
+
+
+def _bits(value: torch.Tensor) -> torch.Tensor:
+    return value.reshape(-1).view(torch.uint8)
 
 
 def _results(returned: Any) -> list[torch.Tensor]:
@@ -253,7 +314,7 @@ def main() -> None:
                 found = step(asked)
         except Exception as error:
             traceback.print_exc()
-            found = {"failed": why(error)}
+            found = {"failed": build_error(error), "needs": bool(MISSING.search(repr(error)))}
         line.answer(found)
 
 

@@ -11,6 +11,8 @@ import torch
 
 FLUSH_BYTES = 256 * 2**20
 WARM_UP = 3
+FEWEST, MOST_S = 10, 3.0
+"""Calls that are timed however long they take; seconds after which no further one is."""
 
 
 def times_us(
@@ -19,13 +21,16 @@ def times_us(
     device: str,
     after: Callable[[int, Any], None],
 ) -> list[float]:
-    """Returns microseconds of each call. `call` gets its number; `after`, outside of the time, what
-    it returned. Events are on the current stream: work elsewhere is a finding of its own."""
+    """Returns microseconds of up to so many calls. `call` gets its number; `after`, outside of the
+    time, what it returned. Events are on the current stream: work elsewhere is another finding."""
     for number in range(WARM_UP):
         call(number)
     on_gpu, found = device.startswith("cuda"), list[Callable[[], float]]()
     flush = torch.empty(FLUSH_BYTES if on_gpu else 0, dtype=torch.uint8, device=device)
+    began_s = _now_s()
     for number in range(calls):
+        if number >= FEWEST and _now_s() - began_s > MOST_S:
+            break
         flush.zero_()
         start, end = (_mark(on_gpu) for _ in range(2))
         start.record()
@@ -36,6 +41,9 @@ def times_us(
     if on_gpu:
         torch.cuda.synchronize()
     return [elapsed_ms() * 1e3 for elapsed_ms in found]
+
+
+_now_s = time.monotonic
 
 
 class HostMark:
