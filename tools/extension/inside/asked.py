@@ -29,7 +29,7 @@ from astra_chat.tools.runners.module_calls import (
     eager,
 )
 from astra_chat.tools.runners.modules import ModuleFunction, why
-from astra_chat.tools.walled.inside import exact, timed
+from astra_chat.tools.walled.inside import timed
 from astra_chat.tools.walled.inside.ours import Answer, Questions, prepared
 
 TURNS, CALLS = 7, 15
