@@ -84,7 +84,7 @@ def judged(pair: PublishedPair, how: Judging, until_s: float) -> dict[str, Any]:
             found = judge(pair.problem, pair.candidate, limited)
         except (OSError, ValueError, RuntimeError) as error:
             found = {"problem": f"{type(error).__name__}: {error}"[:200]}
-    final = bool(pair.left_out or found.get("findings"))
+    final = bool(pair.left_out or (found.get("findings") and "unfinished" not in found))
     taken_s = round(time.monotonic() - began_s, 1)
     return {**row(pair, found, how), "final": final, "taken_s": taken_s}
 
