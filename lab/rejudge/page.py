@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from astra_chat.tools.walled.findings import FINDINGS
+from astra_chat.tools.walled.processes import NOT_FINISHED
 from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 from lab.rejudge.table import NOT_JUDGED, OVER, REFUSED
@@ -29,6 +32,10 @@ MISSING = "not measured yet"
 PROBLEMS = "1_78 1_80 1_11 1_89 1_53 1_21 2_71 2_26 2_25 2_22 3_1 3_23".split()
 """What seed 51 draws of KernelBench at 423217d: python -m lab.kernelbench."""
 MOST_WORDS = 160
+NO_KERNEL = f"{FINDINGS['no_kernel'][1]}: "
+"""What the outcome says already."""
+LATE = NOT_FINISHED, "its turn did not come"
+"""What a reason says of a pair that was not judged for lack of time."""
 
 Row = Mapping[str, Any]
 
@@ -70,12 +77,18 @@ def _sums(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
         missing = max(0, SETS[name] - len(rows))
         judged = [str(count[kind]) for kind in ("correct", *REFUSED, NOT_JUDGED)]
         line = [name, str(SETS[name]), *(judged if rows else [MISSING] * len(judged))]
+        if late := sum(_late(one) for one in rows):
+            line[-1] += f", {late} of them for lack of time"
         if rows and missing:
             line[-1] += f", {missing} {MISSING}"
         lines.append([*line, *(_over(rows, base) for base in OVER)])
     yield from _table(*lines)
     yield ""
     yield "Times are of correct candidates only; authors' claims are in the table of candidates."
+
+
+def _late(one: Row) -> bool:
+    return one["outcome"] == NOT_JUDGED and any(said in one["reason"] for said in LATE)
 
 
 def _over(rows: Sequence[Row], base: str) -> str:
@@ -93,21 +106,30 @@ def _over(rows: Sequence[Row], base: str) -> str:
 def _refused(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     yield "### Refused or not judged, and why"
     yield ""
-    found = [
-        (name, one["name"], one["outcome"], _short(one["reason"]))
-        for name, rows in sets.items()
-        for one in rows
-        if one["outcome"] != "correct"
-    ]
-    yield from _table(["set", "candidate", "outcome", "reason"], *found)
+    found = defaultdict[tuple[str, str, str], list[str]](list)
+    for name, rows in sets.items():
+        for one in rows:
+            if one["outcome"] != "correct" and not _late(one):
+                found[name, one["outcome"], _reason(one)].append(one["name"])
+    lines = [(*key, str(len(names)), ", ".join(names)) for key, names in sorted(found.items())]
+    yield from _table(["set", "outcome", "reason", "how many", "candidates"], *lines)
     if not any(sets.values()):
-        yield table_row("all", MISSING, "", "")
+        yield table_row("all", MISSING, "", "", "")
+
+
+def _reason(one: Row) -> str:
+    """A row's reason without what is its own alone: names and places in its text."""
+    text = one["reason"].removeprefix(NO_KERNEL)
+    text, _, _ = text.partition("; operators: ")
+    text = re.sub(r"\S+(?::\d+:\d+:|\(\d+\):) ", "", text)
+    quoted = "\u2018[^\u2019]*\u2019"
+    return _short(re.sub(quoted, "...", re.sub(f"; did you mean {quoted}.", "", text)))
 
 
 def _every(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     yield "### Correct candidates: times faster than each baseline"
     yield ""
-    lines = [["candidate", *OVER, "its authors' claim", "said besides"]]
+    lines = [["candidate", *OVER, "its authors' claim", "findings; what was not measured"]]
     for rows in sets.values():
         for one in rows:
             if one["outcome"] == "correct":
@@ -118,7 +140,7 @@ def _every(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
                         one["name"],
                         *(f"{faster[base]:.2f}" if base in faster else "" for base in OVER),
                         said,
-                        ", ".join(sorted(f["name"] for f in one["findings"])),
+                        "; ".join([*sorted(f["name"] for f in one["findings"]), *_lacking(one)]),
                     ]
                 )
     yield from _table(*lines)
@@ -126,30 +148,34 @@ def _every(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
         yield table_row(MISSING, *[""] * (len(OVER) + 2))
 
 
+def _lacking(one: Row) -> list[str]:
+    return [_short(note) for note in one["notes"] if NOT_FINISHED in note]
+
+
 def _by_astra(own: Mapping[str, Row]) -> Iterator[str]:
     yield "### KernelBench by Astra: twelve problems"
     yield ""
-    heads = [
-        "level, number",
-        "a task comes",
-        "tasks check",
-        "correct",
-        *(f"over {b}" for b in OVER),
-    ]
-    lines = [heads]
-    for problem in PROBLEMS:
-        one = own.get(problem, {})
-        over = one.get("over", {})
-        lines.append(
-            [
-                problem.replace("_", ", "),
-                f"{'yes' if one['comes'] else 'no'}, {one['new_s']:.0f} s" if one else MISSING,
-                f"{_short(one['check'])}, {one['check_s']:.0f} s" if "check" in one else MISSING,
-                {True: "yes", False: "no"}.get(one.get("correct", ""), MISSING),
-                *(f"{over[base]:.2f}" if base in over else MISSING for base in OVER),
-            ]
-        )
-    yield from _table(*lines)
+    timed = any("over" in one for one in own.values())
+    heads = ["level, number", "a task comes", "tasks check"]
+    lines = [[*heads, "correct", *(f"over {b}" for b in OVER)] if timed else heads]
+    for problem in (one for one in PROBLEMS if one in own):
+        one = own[problem]
+        line = [
+            problem.replace("_", ", "),
+            f"{'yes' if one['comes'] else 'no'}, {one['new_s']:.0f} s",
+            f"{_short(one['check'])}, {one['check_s']:.0f} s" if "check" in one else MISSING,
+        ]
+        if timed:
+            over = one.get("over", {})
+            line.append({True: "yes", False: "no"}.get(one.get("correct", ""), MISSING))
+            line += [f"{over[base]:.2f}" if base in over else MISSING for base in OVER]
+        lines.append(line)
+    if own:
+        yield from _table(*lines)
+        yield ""
+    lacking = [one.replace("_", ", ") for one in PROBLEMS if one not in own]
+    lacking += [] if timed else ["kernels and their times of all"]
+    yield f"Level and number, {MISSING}: {'; '.join(lacking) or 'none'}."
 
 
 def _short(text: str) -> str:

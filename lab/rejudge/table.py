@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from astra_chat.tools.walled.findings import FINDINGS, KINDS
@@ -16,15 +16,16 @@ TRUST = "untrusted process: a weaker level than plans"
 """What every verdict says of its evidence."""
 REFUSED = KINDS[: KINDS.index("mistake")]
 NOT_JUDGED = "not judged"
-LAST = "timing the module", "timing its calls as a graph"
-"""Steps of tools/walled/inside/ours.py that begin when a candidate is judged."""
+LAST = "timing", "calls of other shapes"
+"""How steps of tools/walled/inside/ours.py begin that come when a candidate's results are judged:
+where one did not end, the row keeps what was measured, and says what is missing."""
 OVER = {
     "eager": "candidate",
     "compile": "candidate",
     "eager graph": "candidate graph",
     "compile graph": "candidate graph",
 }
-"""What of the candidate is compared with each baseline; where it has no graph, its plain calls."""
+"""What of the candidate is compared with each baseline."""
 
 
 def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
         for name, text in found.get("findings", ())
         if name != "ended" or "unfinished" not in found
     ]
-    findings.sort(key=lambda one: KINDS.index(one["kind"]))
+    findings.sort(key=_gravity(findings))
     outcome = "correct"
     reason = findings[0]["text"] if findings else "nothing found"
     unfinished = found.get("unfinished", "")
@@ -50,7 +51,6 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
         outcome = findings[0]["kind"]
     elif unfinished and not unfinished.startswith(LAST):
         outcome, reason = NOT_JUDGED, unfinished
-    plain = times.get("candidate")
     return {
         "name": pair.name,
         "candidate": hashlib.sha256(pair.candidate.encode()).hexdigest()[:12],
@@ -63,14 +63,28 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
         "grades": found.get("grades", {}),
         "findings": findings,
         "times_us": times,
-        "times_faster": {
-            base: times[base] / times.get(mine, plain)
-            for base, mine in OVER.items()
-            if base in times and plain
-        },
+        "times_faster": faster(times),
         "claim": pair.claim,
         "notes": [*pair.notes, *found.get("notes", []), *([unfinished] if unfinished else ())],
     }
+
+
+def faster(times_us: Mapping[str, float]) -> dict[str, float]:
+    """Times faster than each baseline, where both were timed: calls than calls, graphs than
+    graphs."""
+    return {
+        base: times_us[base] / times_us[mine]
+        for base, mine in OVER.items()
+        if base in times_us and times_us.get(mine)
+    }
+
+
+def _gravity(findings: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], int]:
+    """The order of these findings. An operator of the library's that works in place is no kernel,
+    rather than a wrong one: its results are right."""
+    library = any(one["kind"] == "no kernel" for one in findings)
+    later = "mutates_inputs" if library else ""
+    return lambda one: KINDS.index("mistake" if one["name"] == later else one["kind"])
 
 
 def document(rows: Sequence[Mapping[str, Any]], how: Judging) -> str:

@@ -83,6 +83,11 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
         "wrong, without an error, on shapes that the module takes and the set does not use",
     ),
     "stale_graph": ("mistake", "its replayed CUDA graph does not see new values"),
+    "graph_lacks_kernels": (
+        "mistake",
+        "a CUDA graph of its call does not repeat its work: it launches on another stream than"
+        " PyTorch's current one",
+    ),
     "fails_on_other_shapes": (
         "note",
         "it raises an error on shapes that the module takes",

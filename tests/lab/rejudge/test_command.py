@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
-from astra_chat.tools.walled.processes import Judging
+from astra_chat.tools.walled.processes import NOT_FINISHED, Judging
 from astra_vgpu.ground.errors import BadInput
 from lab.rejudge.__main__ import Rows, chosen, judged, options
 from lab.rejudge.page import MISSING, PROBLEMS, tables, written
 from lab.rejudge.published import PublishedPair
-from lab.rejudge.table import NOT_JUDGED, row
+from lab.rejudge.table import LAST, NOT_JUDGED, row
 from tests.lab.rejudge.candidates import PROBLEM
 
 HOW = Judging("cpu", "7", timing=False, timeout_s=3.0)
@@ -41,6 +41,9 @@ def test_a_file_of_rows_grows_and_is_continued(tmp_path: Path) -> None:
     assert Rows(tmp_path / "rows", HOW, "cuda-l1").judged == set()
     good = {**row(PAIR, {"times_us": {"candidate": 2.0, "eager": 3.0}}, HOW), "final": False}
     rows.add(good)
+    late = {"unfinished": f"{LAST[0]}: {NOT_FINISHED} 9 s", "grades": {"set": "right"}}
+    kept = row(PAIR, {**late, "times_us": {"candidate": 2.0, "eager graph": 3.0}}, HOW)
+    assert kept["outcome"] == "correct" and kept["notes"] and not kept["times_faster"]
     again = Rows(tmp_path / "rows", HOW, "cuda-l1")
     assert again.judged == {("one", good["candidate"])} and len(again.rows) == 1
     made = tables(again.rows)
@@ -70,7 +73,8 @@ def test_parts_hold_each_pair_once(tmp_path: Path) -> None:
 
 def test_the_page_says_what_is_missing() -> None:
     made = tables([{"name": "kb_1_21", "file": "level1/21_Sigmoid.py", "comes": True, "new_s": 3}])
-    assert "| 1, 21 | yes, 3 s |" in made and made.count(MISSING) > len(PROBLEMS)
+    lacking = [one.replace("_", ", ") for one in PROBLEMS if one != "1_21"]
+    assert "| 1, 21 | yes, 3 s |" in made and f"{MISSING}: {'; '.join(lacking)}" in made
     page = "a\n<!-- python -m lab.rejudge.page -->\nold\n<!-- end -->\nb\n"
     assert written(page, "new").count("new") == 1 and "old" not in written(page, "new")
     with pytest.raises(BadInput, match="marks"):

@@ -13,6 +13,7 @@ import pytest
 
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
 from astra_chat.tools.walled.findings import FINDINGS
+from astra_chat.tools.walled.inside.operators import own_kernels
 from astra_chat.tools.walled.processes import Judging, judge
 from astra_vgpu.ground.errors import BadInput
 from lab.rejudge.published import PublishedPair
@@ -78,6 +79,28 @@ def test_an_honest_triton_candidate_is_timed_on_a_gpu() -> None:
     found = verdict(LARGE, HONEST["plain"].replace(HEAD, TRITON), ON_GPU)
     assert found["outcome"] == "correct" and found["kernels"] == ["norm"], found
     assert {"candidate", "candidate graph", "eager", "eager graph"} <= found["times_us"].keys()
+
+
+@pytest.mark.gpu
+@needs_walls
+def test_a_kernel_outside_the_current_stream_has_no_graph_time() -> None:
+    default = STREAM.replace("torch.cuda.Stream()", "torch.cuda.default_stream()")
+    found = verdict(LARGE, written(default).replace(HEAD, TRITON), ON_GPU)
+    assert found["outcome"] == "correct" and "graph_lacks_kernels" in names(found), found
+    assert "candidate graph" not in found["times_us"] and "eager" in found["times_faster"]
+
+
+def test_an_operator_in_place_is_no_kernel() -> None:
+    both = {"findings": [("mutates_inputs", ""), ("no_kernel", "operators: relu")]}
+    pair = PublishedPair("one", "", "")
+    assert row(pair, both, ON_CPU)["outcome"] == "no kernel"
+    assert row(pair, {"findings": both["findings"][:1]}, ON_CPU)["outcome"] == "wrong"
+
+
+def test_a_name_tells_whose_kernel_it_is() -> None:
+    own = ["softmax_vectorized_multiblock_kernel(float*)", "void w4_gemv_kernel<2>(int*)"]
+    library = ["reduction_prod_kernel", "void gemv2T_kernel_val<int>()", "void at::native::f()"]
+    assert own_kernels(own + library) == own
 
 
 def test_published_forms_are_read(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ FAMILIES = {
 """Operators that stand for one another; each other one is a family of its own."""
 LIBRARY = re.compile(
     r"at::native|at_cuda_detail|at::cuda|cublas|cudnn|cutlass_\d\d|xmma|^ampere_|^volta_|^sm\d\d_"
-    r"|^nvjet|gemv[NT2x_]|splitKreduce|^triton_(?:poi|red|per|tem|for)_|pytorch_flash|fmha_cutlass"
-    r"|^void cub::|^Mem(?:set|cpy)|n?chwToN|nhwcToN|implicit_convolve|winograd|::fft|vectorized_"
+    r"|^nvjet|^void gemv(?:2[TN]|NSP|x::)|splitKreduce|^triton_(?:poi|red|per|tem|for)_|pytorch_flash|fmha_cutlass"
+    r"|^void cub::|^Mem(?:set|cpy)|n?chwToN|nhwcToN|implicit_convolve|::fft|^reduction_prod_kernel$"
 )
-"""Kernels of PyTorch, its compiler, and NVIDIA's libraries."""
+"""Kernels of PyTorch, its two compilers, and NVIDIA's libraries."""
 
 
 class Operators(TorchDispatchMode):

@@ -38,12 +38,14 @@ BASELINES = "timing the module"
 STEPS = {
     "_values": "calls of other values",
     "_weights": "calls with other weights",
+    "_kernels": "its kernels",
+    "_sizes": "calls of the set's other sizes",
     "_times": "timing",
     "_end": "the end",
-    "_sizes": "calls of the set's other sizes",
+    "_eager": BASELINES,
     "_graph": "timing its calls as a graph",
-    "_shapes": "timing the module after calls of other shapes",
-    "_baselines": BASELINES,
+    "_shapes": "calls of other shapes",
+    "_by_compiler": f"{BASELINES} by torch.compile",
 }
 NOT_FINISHED = "not finished in"
 """How the end of a candidate's process begins that ran into its limit."""
@@ -67,6 +69,7 @@ class Questions:
         self._called, self._shared = False, False
         """Whether the last result lay in an input's memory."""
         self._first = [self._problem.inputs(self._drawn()) for _ in range(2)]
+        self._sets = [self._problem.inputs(self._drawn()) for _ in range(SETS)]
         with self._on_gpu():
             self._rights = [self._problem.called(self._model, one) for one in self._first]
             again = self._problem.called(self._model, self._first[0])
@@ -95,8 +98,9 @@ class Questions:
     def _steps(self) -> list[Callable[[], Any]]:
         """What is asked, in order. An error of a kernel ends all later calls: what weighs least
         comes last."""
-        first: list[Callable[[], Any]] = [self._set, self._values, self._weights, self._times]
-        return [*first, self._end, self._sizes, self._graph, self._shapes, self._baselines]
+        first: list[Callable[[], Any]] = [self._set, self._values, self._weights, self._kernels]
+        timed: list[Callable[[], Any]] = [self._sizes, self._times, self._end, self._eager]
+        return [*first, *timed, self._graph, self._shapes, self._by_compiler]
 
     def _begun(self, step: str) -> None:
         """What is known so far is kept, and that this step did not end."""
@@ -286,8 +290,9 @@ class Questions:
             return "wrong", answer["failed"]
         return self._graded(answer, right, inputs)
 
-    def _sizes(self) -> None:
-        """Other sizes that the problem's authors check with, each with a new instance."""
+    def _sizes(self) -> bool:
+        """Other sizes that the problem's authors check with, each with a new instance; whether
+        none raises an error, which may end all later calls."""
         init = self._init
         for size in self._problem.sizes:
             self._problem.use(size)
@@ -299,7 +304,7 @@ class Questions:
                 answer = answer if "failed" in answer else self._call(inputs, 3)
                 if "failed" in answer:
                     self._add("fails_on_its_sizes", f"{size}: {answer['failed']}")
-                    continue
+                    return False
                 grade, why = self._graded(answer, right, inputs)
                 self._note("shapes", grade)
                 if grade == "wrong":
@@ -307,8 +312,7 @@ class Questions:
         if self._problem.sizes:
             self._init = init
             self._make(self._model, self._seed)
-            with self._on_gpu():
-                self._line.ask(do="place", sets=self._sets)
+        return True
 
     def _shapes(self) -> None:
         if self._problem.sizes:
@@ -322,35 +326,40 @@ class Questions:
                 self._add("library_on_other_shapes", name)
 
     def _times(self) -> None:
-        sets = self._sets = [self._problem.inputs(self._drawn()) for _ in range(SETS)]
         with self._on_gpu():
-            rights = self._expects = [self._problem.called(self._model, one) for one in sets]
-            self._line.ask(do="place", sets=sets)
-        if not (us := self._timed_calls("time", "wrong_when_timed")):
+            rights = [self._problem.called(self._model, one) for one in self._sets]
+            self._line.ask(do="place", sets=self._sets)
+        self._expects = rights
+        if not (answer := self._timed_calls("time", "wrong_when_timed")):
             return
         for number, grade, text in self._kept(rights):
             if grade == "wrong" and not self._has("wrong") and not self._has("mutates_inputs"):
                 self._add("wrong_when_timed", f"set {number}: {text}")
         if self._asked["timing"]:
-            self.found["times_us"]["candidate"] = us
+            self.found["times_us"]["candidate"] = _median_us(answer)
 
     def _graph(self) -> None:
         wanted = self._asked.get("graph", self._asked["timing"])
         if not wanted or not self._device.startswith("cuda"):
             return
-        if us := self._timed_calls("graph", "not_captured"):
-            self.found["times_us"]["candidate graph"] = us
-            if any(grade == "wrong" for _, grade, _ in self._kept(self._expects)):
-                self._add("stale_graph")
+        if not (answer := self._timed_calls("graph", "not_captured")):
+            return
+        if all(grade != "wrong" for _, grade, _ in self._kept(self._expects)):
+            self.found["times_us"]["candidate graph"] = _median_us(answer)
+            return
+        # The time of such a graph is that of less than the call's work.
+        lacking = set(own_kernels(self._fresh["kernels"])) - set(answer["kernels"])
+        outside = lacking and (answer["untouched"] or answer["kernels"])
+        self._add("graph_lacks_kernels" if outside else "stale_graph")
 
-    def _timed_calls(self, do: str, failing: str) -> float | None:
-        """Median of the candidate's calls, in microseconds; None, and a finding, if they fail."""
+    def _timed_calls(self, do: str, failing: str) -> Answer | None:
+        """The times of the candidate's calls; None, and a finding, if they fail."""
         with self._on_gpu(alone=self._asked["timing"]):
             answer = self._line.ask(do=do, calls=CALLS)
         if "failed" in answer:
             self._add(failing, answer["failed"])
             return None
-        return float(median_high(answer["us"]))
+        return answer
 
     def _kept(self, rights: Sequence[ExactCall]) -> Iterator[tuple[int, Grade, str]]:
         """Set of inputs and grade of the results that were kept while calls were timed."""
@@ -358,17 +367,26 @@ class Questions:
         for number, out in zip(answer["which"], answer["out"], strict=True):
             yield number, *rights[number].grade(out)
 
-    def _baselines(self) -> None:
-        """The module itself: eager and compiled, each also as a CUDA graph. Of several
-        compilations, each with nothing in the compiler's caches, the fastest counts."""
-        if not self._asked["timing"]:
+    def _eager(self) -> None:
+        """The module itself, also as a CUDA graph."""
+        if self._asked["timing"]:
+            self._baseline("eager", self._model, self._given())
+
+    def _given(self) -> list[list[Any]]:
+        return [exact.on_device(one, self._device) for one in self._sets]
+
+    def _by_compiler(self) -> None:
+        """The module by torch.compile, also as a CUDA graph. Of several compilations, each with
+        nothing in the compiler's caches, the fastest counts; a single one may use what those of
+        other problems left there."""
+        if not self._asked["timing"] or not self._asked["compile"]:
             return
-        given = [exact.on_device(one, self._device) for one in self._sets]
-        self._baseline("eager", self._model, given)
-        for number in range(self._asked.get("compilations", 1) if self._asked["compile"] else 0):
-            self._begun(f"{BASELINES}, compilation {number + 1}")
+        given = self._given()
+        count = self._asked.get("compilations", 1)
+        for number in range(count):
+            self._begun(f"{STEPS['_by_compiler']}, compilation {number + 1} of {count}")
             try:
-                call = compiled(self._model, given[0])
+                call = compiled(self._model, given[0], fresh=count > 1)
             except Exception as error:  # of the compiler: the figure is missing
                 self.found["notes"].append(f"compile: {why(error)}"[:200])
                 return
@@ -380,9 +398,11 @@ class Questions:
             try:
                 self._time(name, partial(_one_of, call, sets))
                 if self._device.startswith("cuda"):
-                    self._time(f"{name} graph", timed.captured(call, sets[0]))
+                    name = f"{name} graph"
+                    self._time(name, timed.captured(call, sets[0]))
             except Exception as error:  # of capturing: the figure is missing
-                self.found["notes"].append(f"{name}: {why(error)}"[:200])
+                note = f"{name}: {why(error)}"[:200]
+                self.found["notes"] += [note] if note not in self.found["notes"] else []
 
     def _time(self, name: str, call: Callable[[int], Any]) -> None:
         us = median_high(timed.times_us(call, CALLS, self._device, _nothing))
@@ -398,6 +418,13 @@ class Questions:
         parameters = [p.cpu() for p in self._model.parameters()]
         if self._handed and parameters and not _holds(answer["weights"], parameters):
             self._add("changes_weights")
+        return None
+
+    def _kernels(self) -> None:
+        """Whether code of its own runs, and what beside it."""
+        answer = self._line.ask(do="end")
+        if "failed" in answer:
+            return self._add("patches", answer["failed"])
         seen, on_gpu = self._fresh["kernels"], self._device.startswith("cuda")
         own = own_kernels(seen) if on_gpu else self._own_libraries(answer)
         whole, ran = counted(self._rights[1].operators), counted(self._fresh["ops"])
@@ -405,7 +432,7 @@ class Questions:
         if on_gpu and not seen:
             self.found["notes"].append("the profiler gave no kernels: their names are unknown")
         elif not own:
-            built = "".join(f"its build failed: {one}; " for one in answer["failed_builds"][:1])
+            built = "".join(f"its build fails: {one}; " for one in answer["failed_builds"][:1])
             self._add("no_kernel", f"{built}operators: {', '.join(sorted(ran)) or 'none'}")
         elif whole and whole <= ran:  # each operator of the module's as often
             self._add(
@@ -420,13 +447,17 @@ class Questions:
         return found
 
 
-def compiled(model: torch.nn.Module, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """The module by torch.compile with nothing in its caches, called once. Raises what it does."""
+def compiled(
+    model: torch.nn.Module, inputs: Sequence[Any], *, fresh: bool = True
+) -> Callable[..., Any]:
+    """The module by torch.compile, called once; if `fresh`, with nothing in its caches. Raises what
+    it does."""
     from torch._inductor import config, utils
 
     torch._dynamo.reset()
     config.compile_threads = 1
-    with utils.fresh_cache(dir=tempfile.gettempdir(), delete=False), torch.no_grad():
+    caches = utils.fresh_cache(dir=tempfile.gettempdir(), delete=False) if fresh else nullcontext()
+    with caches, torch.no_grad():
         found: Callable[..., Any] = torch.compile(model, dynamic=False)
         found(*inputs)
     return found
@@ -448,20 +479,26 @@ def _one_of(call: Callable[..., Any], sets: Sequence[Sequence[Any]], number: int
     return call(*sets[number % len(sets)])
 
 
+def _median_us(answer: Answer) -> float:
+    return float(median_high(answer["us"]))
+
+
 def _nothing(_: int, __: Any) -> None:
     """Results of baselines are not compared: they are what others are compared with."""
 
 
-def prepared() -> None:
-    """Compilers ask for folders of the user's, which are out of reach."""
+def prepared(shared: str | None = None) -> None:
+    """Compilers ask for folders of the user's, which are out of reach. `shared`: a folder for their
+    caches that outlives this process."""
     for name in ("HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        os.environ[name] = str(Path(os.environ["TMPDIR"]) / name.lower())
+        place = os.environ["TMPDIR"] if shared is None or name == "HOME" else shared
+        os.environ[name] = str(Path(place) / name.lower())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 
 def main() -> None:
     asked = json.loads(Path(sys.argv[1]).read_text())
-    prepared()
+    prepared(asked.get("turns"))
     questions: Questions | None = None
     try:
         questions = Questions(asked)

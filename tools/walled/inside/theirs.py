@@ -134,11 +134,7 @@ class LoadedCandidate:
         """A call with its operators; on a GPU one more, before, with its kernels."""
         watched, kernels = Operators(), list[str]()
         if self._device.startswith("cuda"):
-            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-                self._model(*given)
-                torch.cuda.synchronize()
-            events = seen.events() or ()
-            kernels = [one.name for one in events if one.device_type.name == "CUDA"]
+            kernels = _kernels_of(lambda: self._model(*given))
         with watched:
             returned = self._model(*given)
         return {"returned": returned, "ops": watched.names, "kernels": kernels}
@@ -204,10 +200,14 @@ class LoadedCandidate:
         given, other = self._slots[TIMED], self._slots[TIMED + 1]
         with torch.no_grad():
             replay = timed.captured(self._model, given)
+            results = _results(replay(0))
+            before = [one.clone() for one in results]
             self._placed(other, TIMED)
-            self._kept[:] = [(1, [one.clone() for one in _results(replay(0))])]
+            kernels = _kernels_of(lambda: replay(0))
+            self._kept[:] = [(1, [one.clone() for one in results])]
+            untouched = _changed(results, before) is None
             us = timed.times_us(replay, asked["calls"], self._device, lambda *_: None)
-        return {"us": us}
+        return {"us": us, "kernels": kernels, "untouched": untouched}
 
     def begin_turns(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Takes a case's arguments and captures the call of them, where there is a GPU."""
@@ -266,11 +266,19 @@ class LoadedCandidate:
         }
 
 
+def _kernels_of(call: Callable[[], Any]) -> list[str]:
+    """Names of the kernels and copies that a call runs on the GPU."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        call()
+        torch.cuda.synchronize()
+    return [one.name for one in seen.events() or () if one.device_type.name == "CUDA"]
+
+
 def build_error(error: Exception) -> str:
-    """What an exception says; of a compiler's output the first error."""
+    """What an exception says; of a compiler's output the first error alone, without folders."""
     lines = [line.strip() for line in str(error).splitlines()]
     errors = [line for line in lines[1:] if re.search(r"\berror\b|Error:", line)]
-    return f"{why(error)[:100]} {errors[0][-190:]}" if errors else why(error)
+    return re.sub(r"/\S*/", "", errors[0])[:190] if errors else why(error)
 
 
 def _changed(after: Sequence[Any], before: Sequence[Any]) -> list[Any] | None:
