@@ -28,8 +28,9 @@ FAMILIES = {
 """Operators that stand for one another; each other one is a family of its own."""
 LIBRARY = re.compile(
     r"at::native|at_cuda_detail|at::cuda|cublas|cudnn|cutlass_\d\d|xmma|^ampere_|^volta_|^sm\d\d_"
-    r"|^nvjet|^void gemv(?:2[TN]|NSP|x::)|splitKreduce|^triton_(?:poi|red|per|tem|for)_|pytorch_flash|fmha_cutlass"
-    r"|^void cub::|^Mem(?:set|cpy)|n?chwToN|nhwcToN|implicit_convolve|::fft|^reduction_prod_kernel$"
+    r"|^nvjet|^void gemv(?:2[TN]|NSP|x::)|splitKreduce|^triton_(?:poi|red|per|tem|for)_"
+    r"|pytorch_flash|fmha_cutlass|^void cub::|^Mem(?:set|cpy)|n?chwToN|nhwcToN|implicit_convolve"
+    r"|::fft|^reduction_prod_kernel$"
 )
 """Kernels of PyTorch, its two compilers, and NVIDIA's libraries."""
 
