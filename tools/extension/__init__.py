@@ -8,5 +8,7 @@ adapter    the file by which the untrusted process loads and calls the library
 evaluating the steps of one evaluation: guard, build, audit, check, times
 turns      times by turns with the module, eager and compiled
 questions  what both processes are asked, and what an evaluation makes of the answers
+turns      times by turns with the module's ways
+evaluating  the steps of one evaluation, in their order
 inside/    the program of our process
 """
