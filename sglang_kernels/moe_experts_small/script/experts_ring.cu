@@ -480,10 +480,13 @@ cudaError_t launch(Call call, int experts, cudaStream_t stream) {
                                 static_cast<int>(sizeof(Shared)));
   if (status != cudaSuccess) return status;
   const int distinct = min(experts, call.tokens * call.topk);
+  // A block is worth some 64 kB of weights: small calls have few blocks to meet.
+  const int64_t weights = int64_t{6} * distinct * call.intermediate * call.hidden;
+  const int most = static_cast<int>(min(int64_t{multiprocessors}, weights / 65536 + 1));
   const int items = max(distinct * (call.intermediate / kColumns), call.hidden / kRows);
   void* arguments[] = {&call};
   return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(experts_kernel<kBoth>),
-                                     dim3(static_cast<unsigned>(min(items, multiprocessors))),
+                                     dim3(static_cast<unsigned>(min(items, most))),
                                      dim3(kThreads), arguments, sizeof(Shared), stream);
 }
 
