@@ -1,13 +1,11 @@
 // Experts of a few tokens, by the length of their rows. Long rows: three plain launches, gate and
 // up with SiLU, down, and the weighted sum; a warp takes a column of one token and one of its
-// experts. There are so many of them that memory is busy. Short rows: one cooperative launch that
-// streams weights through shared memory, those of an expert once, however many tokens chose it. A
-// warp of each block brings them by bulk copies into a ring of stages and never waits for results:
-// while the grid meets between both products, the ring fills with weights of the second. The other
-// warps multiply, by tensor cores, the rows of all tokens, zeros for those that did not choose the
-// expert, by eight rows of weights: four columns of gate and the same four of up, then eight
-// columns of the results for all experts. Which terms of a sum a thread holds is free, as long as
-// both operands agree: each takes eight neighbours. Warps add their sums in shared memory in a
+// experts. Short rows: one cooperative launch that reads the weights of an expert once. A warp of
+// each block brings them by bulk copies into a ring of stages and never waits for results, so the
+// ring fills with weights of the second product while the grid meets. The other warps multiply, by
+// tensor cores, the rows of all tokens, zeros for those that did not choose the expert, by eight
+// rows of weights: four columns of gate and the same four of up, then eight columns of the results
+// for all experts. Operands agree in which terms a thread holds: eight neighbours. Sums keep a
 // fixed order.
 
 #include <cooperative_groups.h>
