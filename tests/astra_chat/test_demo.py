@@ -58,12 +58,13 @@ SCRIPTED = (
     "fused_add_rmsnorm_batch_invariant",
     "gemv_bf16",
     "gqa_paged_decode",
-    "linear_cross_entropy",
     "moe_experts_small",
     "qk_norm_rope_kv_append",
     "router_gate",
 )
 """Tasks without a live run yet: their folders hold their scripted run, and the archive does not."""
+UNRECORDED = ("linear_cross_entropy",)
+"""Tasks whose scripted run is not recorded yet: by default their script is played."""
 JUDGED_AGAIN = ("merge_state_v2", "rotary_embedding")
 """Beside silu_and_mul, which `make demo` judges."""
 DEMO = "ASTRA_DEMO_SAID"
@@ -121,7 +122,7 @@ def course(transcript: Transcript) -> list[tuple[str, str]]:
 
 def test_every_task_has_the_committed_run(task: str) -> None:
     packed = BUILTIN / task / TRANSCRIPT
-    assert sorted([*LIVE, *SCRIPTED]) == sorted(task_names())
+    assert sorted([*LIVE, *SCRIPTED, *UNRECORDED]) == sorted(task_names())
     if task in SCRIPTED:
         assert read(packed).options.models == "scripted"
         return
@@ -152,6 +153,7 @@ def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> No
         ("silu_and_mul", {}, "transcript"),
         ("silu_and_mul", {"models": "scripted"}, "scripted"),
         ("silu_and_mul", {"strategy": "single"}, "scripted"),
+        (UNRECORDED[0], {}, "scripted"),
         ("merge_state_v2", {"strategy": "single"}, "scripted"),
         ("fused_add_rmsnorm", {}, "transcript"),
         ("fused_add_rmsnorm", {"strategy": "best"}, "scripted"),
