@@ -17,6 +17,7 @@ from astra_chat.cli.main import main
 from astra_chat.tools.sandbox.isolation import WORDS, isolation
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
+from astra_chat.tools.task.shipped import ranks_task_names
 from astra_chat.tools.types import candidate_id
 from tests.chat_samples import KERNELS, evaluation, timed
 
@@ -138,7 +139,8 @@ def test_tasks_are_listed(command: Command) -> None:
     code, out, _ = command("tasks", "list", "--json")
     document = json.loads(out)
     assert document["schema"] == "astra-chat/tasks/1"
-    assert [task["name"] for task in document["tasks"]] == task_names()
+    names = [*task_names(), *ranks_task_names()]
+    assert [task["name"] for task in document["tasks"]] == names
     assert command("tasks", "--json") == (0, out, "")
 
 

@@ -66,9 +66,11 @@ def test_shipped_scripts_are_a_story(name: str) -> None:
     kernels = [kernel for one in script.rounds for kernel in (one.coder, *one.fixer)]
     expected = [kernel.expects.measured for kernel in kernels]
     assert len(script.rounds) >= 2
-    assert "build_failed" in expected and "wrong" in expected
-    assert expected.count("accepted") >= 2
-    assert any(one.profiler and one.profiler.next == "unsure" for one in script.rounds)
+    mistakes = {"refused"} if task.ranks else {"build_failed", "wrong"}
+    assert mistakes <= set(expected)
+    assert "accepted" in expected and sum(k in {"accepted", "tie"} for k in expected) >= 2
+    doubts = [one.profiler for one in script.rounds if one.profiler]
+    assert task.ranks or any(one.next == "unsure" for one in doubts)
     for suite in script.testers:
         assert objection(TesterReply(reply=suite), task) is None
 

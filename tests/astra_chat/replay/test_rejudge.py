@@ -144,7 +144,7 @@ def test_a_verdict_that_differs_is_an_exit_code_and_words(
         def evaluate(self, source: str, *_: object, **__: object) -> Evaluation:
             return evaluation(source, WRONG_OUTCOME)
 
-    monkeypatch.setattr(module, "Judge", Other)
+    monkeypatch.setattr(module, "judge_of", Other)
     done = CliRunner().invoke(app, ["replay", str(path), "--rejudge", "--device", "virtual"])
     assert done.exit_code == 1
     assert "DIFFERS" in done.stdout and " differ" in done.stdout
