@@ -35,6 +35,7 @@ from astra_chat.tools.types import (
     Wrong,
 )
 from astra_vgpu.ground.errors import BadInput
+from lab.attack_kernels import kernels
 from tests.tools.check.planted_line import planted
 
 FULL = find_task("silu_and_mul")
@@ -234,8 +235,7 @@ def test_work_that_stops_after_some_calls(bench: Bench, scalar: str) -> None:
 @pytest.mark.second_tier
 def test_a_baseline_that_keeps_state_is_bad_input(device: Device, tmp_path: Path) -> None:
     """Not a check without hidden cases."""
-    attacks = ROW_SUM.folder.parents[1]
-    counting = (attacks / "kernels" / "s24_device_memory.cu").read_text()
+    counting = kernels("attacks")["s24_device_memory.cu"]
     shutil.copytree(ROW_SUM.folder, tmp_path / "task")
     (tmp_path / "task" / "baseline.cu").write_text(counting)
     task, oracle = load_task(tmp_path / "task"), Oracle(ROW_SUM)

@@ -21,6 +21,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Case, Unsafe, Unsupported
+from lab.attack_kernels import kernels
 
 PTX = """.version 9.0
 .target sm_90
@@ -121,7 +122,7 @@ def test_machine_code_that_cannot_be_read_is_unsupported(tmp_path: Path) -> None
 
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
-MOVED = (ATTACKS / "kernels" / "x143_moved_before_the_wait.cu").read_text()
+MOVED = kernels("attacks")["x143_moved_before_the_wait.cu"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ assert [each["inputs"] for each in json.loads(sys.stdin.readline())] == ["0", "1
 """
 WORKED = """
 say(event="launched", number=0)
-say(event="burst", number=0, checksums=[rank], wrong="")
+say(event="burst", number=0, checksums=[rank], wrong=None)
 """
 WAIT = "\ntime.sleep(600)\n"
 

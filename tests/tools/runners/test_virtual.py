@@ -20,6 +20,7 @@ from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported, Wrong
 from astra_chat.tools.virtual_gpu.adapter import Engine
+from lab.attack_kernels import kernels
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
@@ -56,7 +57,7 @@ def outcomes(
 
 @pytest.mark.second_tier
 def test_host_code_that_reads_an_argument_dies_in_the_recorder(oracle: Oracle) -> None:
-    source = (ATTACKS / "kernels" / "x4_host_peek.cu").read_text()
+    source = kernels("attacks")["x4_host_peek.cu"]
     (found,) = outcomes(oracle, source, [SMALL])
     assert isinstance(found, Crashed)
     assert "host code reads device memory: x, offset 0" in found.message
