@@ -15,7 +15,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Correct, Wrong
-from lab.planted_faults import Planter, faults, source
+from lab.planted_faults import MANY, Planter, faults, source
 
 
 @pytest.mark.parametrize("name", task_names())
@@ -29,7 +29,9 @@ def test_faults_are_of_every_kind_and_come_with_a_legal_case(name: str) -> None:
     kinds = {fault.kind for fault in drawn}
     values = any(arg.has_families and not arg.written for arg in task.args)
     assert ({"value window", "special value"} <= kinds) == values
-    assert len(kinds) >= (7 if values else 4)
+    many = any(dim.max > MANY for dim in task.dims.values())
+    assert ("many rows" in kinds) == many
+    assert len(kinds) >= (6 if values else 3) + many
     assert ("stride" in kinds) == any("free" in (a.strides or ()) for a in task.args)
     assert drawn == list(faults(task, 40, "1")) != list(faults(task, 40, "2"))
 

@@ -15,7 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Refused, Unsafe
-from lab.attack_kernels import honest_kernels
+from lab.attack_kernels import honest_kernels, kernels
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
@@ -37,7 +37,7 @@ def opinion(oracle: Oracle, source: str) -> Unsafe | Refused | Watched:
 
 
 def test_a_race_between_blocks_is_told(oracle: Oracle) -> None:
-    source = (ATTACKS / "kernels" / "x68_clears_while_it_adds.cu").read_text()
+    source = kernels("attacks")["x68_clears_while_it_adds.cu"]
     found = opinion(oracle, source)
     assert isinstance(found, Unsafe) and "race between blocks" in found.what
     assert found.what.endswith("(found on the virtual GPU)")
