@@ -29,7 +29,7 @@ def written(folder: Path, text: str) -> Path:
         (GOOD + "strategies = []", "'strategies' is empty, so there is nothing to run"),
         ('schema = 1\ntasks = []\nmodels = ["scripted"]', "'tasks' is empty"),
         ('schema = 1\nmodels = ["scripted"]', "'tasks' is missing"),
-        (GOOD.replace("= 1", "= 2"), "schema: it has to be 1"),
+        (GOOD.replace("= 1", "= 2"), "schema: it must be 1"),
         (GOOD + "repeats = 0", "repeats: it should be greater than or equal to 1"),
         (GOOD + 'strategies = ["best", "best"]', "'best' is given twice"),
         (GOOD + 'strategies = ["bets"]', "use best, paper, beam:K"),

@@ -74,7 +74,7 @@ def test_the_limits_are_those_of_the_options() -> None:
     [
         ({"rounds": 0}, "--rounds 0: it should be greater than or equal to 1"),
         ({"mutants": -1}, "--mutants -1: it should be greater than or equal to 0"),
-        ({"tier": "today"}, "--baseline today: it has to be sglang or paper"),
+        ({"tier": "today"}, "--baseline today: it must be sglang or paper"),
         ({"stop_at_percent": 101.0}, "--stop-at 101.0: it should be less than or equal to 100"),
         ({"strategy": "greedy"}, "--strategy greedy: use best, paper"),
         ({"models": "a\nb"}, "--models a"),
