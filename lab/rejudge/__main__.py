@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.entropy import nonce
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.types import candidate_id
 from astra_chat.tools.walled.processes import AFTER_S, Judging, judge
 from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
@@ -66,9 +68,8 @@ class Rows:
                 "md": document(self.rows, self._how),
             }
             for suffix, text in texts.items():
-                if (path := self._file(suffix)) and (part := self._file("part")):
-                    part.write_text(text)
-                    part.replace(path)
+                if path := self._file(suffix):
+                    write_whole(path, text.encode())
 
 
 def judged(pair: PublishedPair, how: Judging, until_s: float) -> dict[str, Any]:
@@ -157,10 +158,8 @@ def main() -> None:
             beside=dict.fromkeys(CUTLASS, cutlass) if cutlass else {},
         )
         rows = Rows(asked.out, how, asked.set or asked.folder.stem)
-        known = rows.judged
         found = chosen(asked, seed)
-        names = [(one.name, row(one, {}, how)["candidate"]) for one in found]
-        todo = [one for one, name in zip(found, names, strict=True) if name not in known]
+        todo = [one for one in found if (one.name, candidate_id(one.candidate)) not in rows.judged]
         all_judged(todo, rows, how, asked)
         if not asked.out:
             print(document(rows.rows, how), end="")

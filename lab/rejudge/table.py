@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from astra_chat.tools.types import candidate_id
 from astra_chat.tools.walled.findings import FINDINGS, KINDS
 from astra_chat.tools.walled.processes import Judging
 from lab.rejudge.published import PublishedPair
@@ -53,7 +53,7 @@ def row(pair: PublishedPair, found: Mapping[str, Any], how: Judging) -> dict[str
         outcome, reason = NOT_JUDGED, unfinished
     return {
         "name": pair.name,
-        "candidate": hashlib.sha256(pair.candidate.encode()).hexdigest()[:12],
+        "candidate": candidate_id(pair.candidate),
         "trust": TRUST,
         "device": how.device,
         "outcome": outcome,
