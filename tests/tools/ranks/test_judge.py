@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +13,7 @@ from astra_chat.tools.ranks.checks import unlike
 from astra_chat.tools.ranks.groups import RankNumbers, numbers_of
 from astra_chat.tools.ranks.judge import RanksJudge, judge_of
 from astra_chat.tools.ranks.times import against, slowest
-from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.devices import cuda_device, gpu_handles, virtual_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import Case, Correct, Crashed, Refused, Timed, TimedOut
@@ -148,32 +149,29 @@ def test_planted_faults_are_found_on_virtual_ranks(fault: str) -> None:
     assert found.found, found.said
 
 
+@pytest.fixture
+def two_gpus() -> Iterator[RanksJudge]:
+    """The judge of real GPUs, where there are as many as the smallest group has."""
+    if len(gpu_handles()) < 2:
+        pytest.skip("fewer than two GPUs")
+    with RanksJudge(find_task(NAME), cuda_device(0), trust=True) as judge:
+        yield judge
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("fault", "outcome"), [("rank: killed", Crashed), ("rank 0 signals nobody", TimedOut)]
 )
-def test_planted_faults_are_found_on_two_gpus(fault: str, outcome: type[object]) -> None:
-    from astra_chat.tools.system.devices import cuda_device
-
-    try:
-        judge = RanksJudge(find_task(NAME), cuda_device(0), trust=True)
-    except MissingDependency as lack:
-        pytest.skip(str(lack))
-    with judge:
-        judge.ranks.calls = 200
-        (found,) = tried(judge, fault)
+def test_planted_faults_are_found_on_two_gpus(
+    two_gpus: RanksJudge, fault: str, outcome: type[object]
+) -> None:
+    two_gpus.ranks.calls = 200
+    (found,) = tried(two_gpus, fault)
     assert found.found, found.said
 
 
 @pytest.mark.gpu
-def test_a_kernel_on_two_gpus() -> None:
-    from astra_chat.tools.system.devices import cuda_device
-
-    try:
-        judge = RanksJudge(find_task(NAME), cuda_device(0), trust=True)
-    except MissingDependency as lack:
-        pytest.skip(str(lack))
-    with judge:
-        found = judge.evaluate(text_of("script/by_size.cu")).outcome
+def test_a_kernel_on_two_gpus(two_gpus: RanksJudge) -> None:
+    found = two_gpus.evaluate(text_of("script/by_size.cu")).outcome
     assert isinstance(found, Timed), found
     assert found.basis == "measured"
