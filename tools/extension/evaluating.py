@@ -8,7 +8,7 @@ unsupported.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from astra_chat.tools.check.compare import compare
@@ -123,20 +123,18 @@ class EvaluatedExtension:
         index = bench.device.index
         asked = {**how, "device": f"cuda:{index}", "seed": seed.of("questions").text}
         bench.tell("check", 0, 1, "two walled processes")
-        with self._work.steps.step("check"), bench.runner.leased("check", alone=bool(timed)):
-            asking = questioned(
-                self._task,
-                built.library,
-                oracle_cases[: len(cases)],
-                oracle_cases[len(cases) :],
-                asked,
-                bench.stop,
-            )
-            found = asking.__enter__()
-        try:
+        asking = questioned(
+            self._task,
+            built.library,
+            oracle_cases[: len(cases)],
+            oracle_cases[len(cases) :],
+            asked,
+            bench.stop,
+        )
+        with ExitStack() as left:
+            with self._work.steps.step("check"), bench.runner.leased("check", alone=bool(timed)):
+                found = left.enter_context(asking)
             yield found, {case.key for case in drawn}
-        finally:
-            asking.__exit__(None, None, None)
 
     def _compared(self, asked: Questioned, hidden: set[str]) -> Correct | Wrong:
         """Results of all cases beside the oracle's; a drawn case that the baseline fails is left
