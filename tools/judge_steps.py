@@ -189,18 +189,17 @@ class Bench:
         )
 
 
-class Evaluating:
-    """One evaluation of a source. What a step finds wrong is its outcome, and the last one."""
+class SourceInWork:
+    """A source that is evaluated, and what its steps found so far."""
 
-    def __init__(self, bench: Bench, source: str, seed: Seed = NO_SEED) -> None:
-        self.bench, self.source = bench, source
-        self.steps = Steps(seed, bench.runner.gpu)
+    def __init__(self, bench: Bench, source: str, steps: Steps) -> None:
+        self.bench, self.source, self.steps = bench, source, steps
         self.record: CheckRecord | None = None
         self.evidence: Evidence | None = None
         self.built: Build | None = None
 
     def result(self, outcome: Outcome) -> Evaluation:
-        self.bench.runner.dismiss()
+        """The evaluation with this outcome."""
         return Evaluation(
             candidate=candidate_id(self.source),
             device=self.bench.device,
@@ -211,6 +210,18 @@ class Evaluating:
             seed=self.steps.seed.text,
             evidence=self.evidence,
         )
+
+
+class Evaluating(SourceInWork):
+    """One evaluation of a source. What a step finds wrong is its outcome, and the last one."""
+
+    def __init__(self, bench: Bench, source: str, seed: Seed = NO_SEED) -> None:
+        super().__init__(bench, source, Steps(seed, bench.runner.gpu))
+
+    def result(self, outcome: Outcome) -> Evaluation:
+        """The evaluation with this outcome; processes that wait for more are dismissed."""
+        self.bench.runner.dismiss()
+        return super().result(outcome)
 
     def all_steps(
         self, weighted: Weighted, extra_cases: Sequence[Case], *, confirming: bool

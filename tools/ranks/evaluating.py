@@ -10,8 +10,7 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest
 from astra_chat.tools.entropy import NO_SEED, Seed
-from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
-from astra_chat.tools.judge_steps import Bench, Steps, evidence
+from astra_chat.tools.judge_steps import Bench, SourceInWork, Steps, evidence
 from astra_chat.tools.ranks.checks import (
     BASELINE,
     CALLS,
@@ -71,30 +70,14 @@ class RanksBench:
         return CALLS if self.bench.device.kind == "cuda" else VIRTUAL_CALLS
 
 
-class RanksEvaluating:
+class RanksEvaluating(SourceInWork):
     """One evaluation. What a step finds wrong is its outcome, and the last one."""
 
     def __init__(self, shared: RanksBench, source: str, seed: Seed = NO_SEED) -> None:
-        self._shared, self.bench, self.source = shared, shared.bench, source
+        super().__init__(shared.bench, source, Steps(seed))
+        self._shared = shared
         self._task, self._contract = self.bench.task, contract_of(self.bench.task)
-        self.steps = Steps(seed)
-        self.record: CheckRecord | None = None
-        self.evidence: Evidence | None = None
-        self.built: Build | None = None
         self._counts: list[CountedCase] = []
-
-    def result(self, outcome: Outcome) -> Evaluation:
-        """The evaluation with this outcome."""
-        return Evaluation(
-            candidate=candidate_id(self.source),
-            device=self.bench.device,
-            outcome=outcome,
-            resources=self.built.resources if self.built else (),
-            steps=self.steps.done(),
-            check=self.record,
-            seed=self.steps.seed.text,
-            evidence=self.evidence,
-        )
 
     def build(self, also: Sequence[str] = ()) -> Build | Outcome:
         """Guards, builds and audits the source, signals between ranks included."""
