@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.comparison import BETWEEN_EVALUATIONS
 from astra_chat.tools.types import candidate_id
@@ -155,6 +156,18 @@ def winners_on(runs: Sequence[LiveRun], gpu: str) -> dict[str, str]:
     return found
 
 
+def scripted_kernels(found: Iterable[Comparison]) -> dict[str, str]:
+    """Returns the ids of kernels of the tasks' scripts that were timed as winners, by task; of
+    several of one task, the one that comes last in its script."""
+    timed = {(one.task, one.second.content) for one in found if one.second.tier == "winner"}
+    last = {}
+    for task in sorted({task for task, _ in timed} & set(scripted_names())):
+        for source in load_script(find_task(task)).sources.values():
+            if (task, candidate_id(source)) in timed:
+                last[task] = candidate_id(source)
+    return last
+
+
 def measured_beside(
     runs: Sequence[LiveRun], evidence: Sequence[Evidence]
 ) -> dict[str, tuple[str, list[TaskSideBySide]]]:
@@ -163,7 +176,7 @@ def measured_beside(
     for gpu in sorted({one.device.name for one in evidence}):
         there = [one for one in evidence if one.device.name == gpu]
         pairs = {(c.task, c.first, c.second): c for one in there for c in one.comparisons}
-        winners = winners_on(runs, gpu)
+        winners = scripted_kernels(pairs.values()) | winners_on(runs, gpu)
         counts = {task: len(find_task(task).bench) for task in winners}
         if found := side_by_side(pairs.values(), winners, counts, registry):
             measured[gpu] = max(one.day for one in there), found
@@ -178,6 +191,12 @@ def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
         lines.append(SIDE_BY_SIDE)
     for gpu, (day, found) in sorted(measured.items()):
         lines += sections(gpu, day, found)
+        if scripted := sorted({one.task for one in found} - set(winners_on(runs, gpu))):
+            names = ", ".join(scripted)
+            lines += [
+                "",
+                f"No live run timed these tasks; the kernels are from their scripts: {names}.",
+            ]
         if left := list(not_timed(registry, found)):
             lines += ["", "### Not timed here", "", *left]
     lines += _by_quotient(runs, evidence, measured)
