@@ -26,6 +26,15 @@ DirArgument = Annotated[
 ]
 RoleOption = Annotated[str | None, typer.Option(help="Consider only questions to this role.")]
 RunOption = Annotated[str | None, typer.Option(help="Consider only questions from this run.")]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="S",
+        help="Wait at most this many seconds for a question; default: no limit.",
+    ),
+]
 
 
 def register(main: typer.Typer) -> None:
@@ -39,15 +48,7 @@ def next_question(
     box: DirArgument,
     role: RoleOption = None,
     run: RunOption = None,
-    timeout_s: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            min=0,
-            metavar="S",
-            help="Wait at most this many seconds; default: no limit.",
-        ),
-    ] = None,
+    timeout_s: TimeoutOption = None,
     short: Annotated[
         bool,
         typer.Option(
@@ -129,11 +130,12 @@ def answer(
     short: Annotated[
         bool, typer.Option("--brief", help="With --next: like `mailbox next --brief`.")
     ] = False,
+    timeout_s: TimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check an answer against the schema and the facts, and pass it to the run.
 
-    With --next, exit code 4 means that no question follows.
+    With --next, exit code 4 means that no question follows, or none came in time.
     """
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.mailbox.checking import answer as check_and_give
@@ -141,6 +143,8 @@ def answer(
     from astra_chat.mailbox.questions import find
     from astra_vgpu.ground.errors import BadInput
 
+    if timeout_s is not None and not then_next:
+        raise BadInput("--timeout limits the wait for the next question: give it with --next")
     if words is not None and words_file is not None:
         raise BadInput("give --words TEXT or --words-file FILE, not both")
     if words_file is not None:
@@ -161,7 +165,7 @@ def answer(
         print(f"given: {checked}", flush=True)
     if not then_next:
         return
-    question = _awaited(box)
+    question = _awaited(box, timeout_s=timeout_s)
     prompt = _prompt(box, question, short)
     if as_json:
         following = {**question_document(question), "prompt": prompt}

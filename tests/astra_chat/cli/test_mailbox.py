@@ -86,6 +86,16 @@ def test_an_answer_is_given_and_the_next_question_printed_by_one_call(box: Path)
     assert code == WAITING or json.loads(text)["next"]["id"]
 
 
+def test_the_wait_for_the_next_question_can_be_limited(
+    box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = open_question(box).id
+    code, _ = command("answer", box, name, "-", "--timeout", 0, stdin=PASS)
+    assert code == 2 and "give it with --next" in capsys.readouterr().err
+    code, text = command("answer", box, name, "-", "--next", "--timeout", 0, stdin=PASS)
+    assert code == WAITING and text.startswith("given: checked against")
+
+
 def test_next_says_that_no_run_is_left_to_ask(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "GRACE_S", 0.0)
     command("answer", box, open_question(box).id, "-", stdin=PASS)
