@@ -1,8 +1,8 @@
 """Source policy: what a candidate's source may contain, and what its build is checked for.
 
 rules            the table: allowed headers and CUDA calls, forbidden names, and why
-source_guard     reads a source as tokens and applies the rules; of a candidate, which may keep some of
-                 what its baseline has
+source_guard     reads a source as tokens and applies the rules; of a candidate, which may keep some
+                 of what its baseline has
 misnamed         a file that does not define what [binding] calls
 inline_assembly  the same for the text of asm statements
 open_names       tests of macros that another build may define
