@@ -8,5 +8,5 @@ counting        calls on a virtual GPU with all counters, and the bytes that cro
 timing          calls of all sides by turns, all ranks starting together
 cuda_memory     memory, launches and delays on a real GPU
 virtual_memory  the same on a virtual GPU; peers' memory is that of other processes
-stops           stops of a rank on a virtual GPU, in the middle of its kernels
+drawn_pauses    stops of a rank on a virtual GPU, in the middle of its kernels
 """
