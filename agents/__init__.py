@@ -5,8 +5,8 @@ run_state         the state of a run, folded turn by turn
 rounds            a plan, its candidates, and what became of each
 limits            how long a chat may continue
 evaluations       is a candidate faster, what was profiled
-stop_reasons      why a chat ends by its own rules
-turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
+turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed;
+                  why a chat ends by its own rules
 constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes
 memory_cards      what other runs found, and when a planner sees it

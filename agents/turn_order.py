@@ -24,7 +24,6 @@ from astra_chat.agents.evaluations import faster
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState, proposed
 from astra_chat.agents.standing import rounds_without_gain
-from astra_chat.agents.stop_reasons import StopReason
 from astra_chat.agents.turns import (
     Analysis,
     Kernel,
@@ -41,6 +40,20 @@ from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Correct, Timed, Value
+
+StopReason = Literal[
+    "rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain", "evaluations"
+]
+STOP_TEXTS: dict[StopReason, str] = {
+    "rounds": "all rounds are done",
+    "profiler": "the profiler expects no further gain",
+    "no_plan": "the planner has no further plan",
+    "near_limit": "the best candidate reached the share of the physical limit that --stop-at sets",
+    "no_gain": "no new best for as many rounds in a row as --patience allows",
+    "evaluations": "the budget of evaluations is used up",
+    "baseline_failed": "the baseline itself failed, so nothing can be compared with it",
+}
+"""Why a chat comes to its end by its own rules, as text."""
 
 
 @dataclass(frozen=True)

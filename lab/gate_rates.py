@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from astra_chat.judging.opening import open_judge
+from astra_chat.judging.evaluating import open_judge
 from astra_chat.package.winners import read_evaluation
 from astra_chat.tools.check.hidden_cases import reseeded
 from astra_chat.tools.evaluation import Evaluation

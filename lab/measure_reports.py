@@ -22,8 +22,7 @@ from astra_chat.report.html import report
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript import lines as bounds
-from astra_chat.transcript.migrations import migrated
-from astra_chat.transcript.reader import read
+from astra_chat.transcript.reader import migrated, read
 
 EXAMPLE = (
     Path(__file__).parents[1] / "transcripts/recorded.tar.xz/examples/h200/fused_add_rmsnorm.jsonl"

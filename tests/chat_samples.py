@@ -58,8 +58,8 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import blobs, events_of, finished, texts
-from astra_chat.transcript.writer import Writer
+from astra_chat.transcript.turns import finished, texts
+from astra_chat.transcript.writer import Writer, blobs, events_of
 
 DEVICE = Device(
     kind="virtual", name="virtual GPU, estimates for NVIDIA H200", arch="sm_90", spec="h200"

@@ -16,7 +16,6 @@ FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2, "lab": 3}
 AUTOGEN = ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "pyautogen")
 AUTOGEN_PLACES = (
     "agents/",
-    "astra_chat/session/team.py",
     "astra_chat/session/session.py",
     "astra_chat/models/",
     "lab/random_models.py",

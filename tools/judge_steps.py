@@ -25,8 +25,8 @@ from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.language import is_triton, language_of
 from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.policy.beside_baseline import audit, guard
-from astra_chat.tools.policy.source_guard import in_short
+from astra_chat.tools.policy.binary_audit import audit_beside
+from astra_chat.tools.policy.source_guard import guard_beside, in_short
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual
@@ -113,7 +113,7 @@ class Builder:
     def _findings(self, source: str) -> tuple[Finding, ...]:
         if is_triton(source):
             return in_short(triton_findings(source, self._task))
-        return guard(source, self._task, self.baseline)
+        return guard_beside(source, self._task, self.baseline)
 
     def _cuda(self, source: str) -> str | Refused | BuildFailed | TimedOut:
         """The source; of one in Triton its CUDA text, which the guard let pass as well."""
@@ -122,11 +122,11 @@ class Builder:
         text = translated(source, self._task, self._device.arch, self._stop)
         if not isinstance(text, str):
             return text
-        findings = guard(text, self._task, self.baseline, MOST_BYTES)
+        findings = guard_beside(text, self._task, self.baseline, MOST_BYTES)
         return Refused(gate="guard", findings=findings) if findings else text
 
     def _audited(self, source: str, built: Build, known: Build) -> tuple[Finding, ...]:
-        found = audit(built, self._task, source, known)
+        found = audit_beside(built, self._task, source, known)
         return (*found, *changed_functions(built, self._task, source, known))
 
     def baseline_build(self) -> Build:

@@ -11,8 +11,8 @@ from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import Blob, ChatMessage, Ended, Proposed
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.recorded_task import baseline_text
-from astra_chat.transcript.turns import events_of, state_of, texts, turns_of
-from astra_chat.transcript.writer import Writer
+from astra_chat.transcript.turns import state_of, texts, turns_of
+from astra_chat.transcript.writer import Writer, events_of
 from astra_vgpu.ground.errors import BadInput
 
 

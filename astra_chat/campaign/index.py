@@ -3,11 +3,9 @@ made again from the file and the transcripts."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.campaign.campaign_file import CampaignFile
 from astra_chat.campaign.plan import RunPlan
 from astra_chat.campaign.rows import CampaignRow, row_of
+from astra_chat.tools.system.file_lock import locked
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
 from astra_chat.transcript.time_use import TimeUse, sum_of
@@ -139,14 +138,11 @@ def driving(folder: Path) -> Iterator[None]:
     path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(path, wait=False))
         except BlockingIOError:
             raise BadInput(f"{folder}: another process is running this campaign") from None
         yield
-    finally:
-        os.close(descriptor)

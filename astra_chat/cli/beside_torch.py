@@ -68,7 +68,7 @@ def beside_torch(
     from astra_chat.cli.judge import show_evaluation
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.display.work_progress import work_progress
-    from astra_chat.judging.opening import open_judge
+    from astra_chat.judging.evaluating import open_judge
     from astra_chat.tools.descriptions import describe
     from astra_chat.tools.language import is_extension
     from astra_chat.tools.timing.module_times import BesideModule

@@ -93,7 +93,7 @@ def check(
     """Check that KERNEL is correct: compare every output with a float64 oracle, on the task's
     check cases and on hidden cases that are drawn after the build."""
     from astra_chat.display.work_progress import work_progress
-    from astra_chat.judging.opening import open_judge
+    from astra_chat.judging.evaluating import open_judge
     from astra_chat.tools.task.case_text import read_case
 
     with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
@@ -126,7 +126,7 @@ def time(
 ) -> None:
     """Time KERNEL against the baseline, case by case, after checking that it is correct."""
     from astra_chat.display.work_progress import work_progress
-    from astra_chat.judging.opening import open_judge
+    from astra_chat.judging.evaluating import open_judge
     from astra_chat.tools.task.case_text import read_case
     from astra_vgpu.ground.errors import BadInput
 
@@ -167,7 +167,7 @@ def profile(
 ) -> None:
     """Show what limits KERNEL on one case: metrics, bottleneck and physical limit."""
     from astra_chat.display.work_progress import work_progress
-    from astra_chat.judging.opening import open_judge
+    from astra_chat.judging.evaluating import open_judge
     from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.task.case_text import read_case
 

@@ -43,25 +43,27 @@ def add(
 ) -> None:
     """Add the plans of runs with a confirmed winner; exit with 1 if a run has none."""
     from astra_chat.memory.cards import cards_of
-    from astra_chat.memory.file import merged, read_memory, write_memory
+    from astra_chat.memory.file import changing, merged, read_memory, write_memory
 
     file = _file(memory)
-    old = read_memory(file) if file.exists() else ()
-    cards, without = list(old), False
+    found = []
     for run in runs:
         try:
-            new = cards_of(run)
+            found.append((run, cards_of(run)))
         except BadInput as error:
             note(str(error))
-            without = True
-            continue
-        before = len(cards)
-        cards = merged(cards, new)
-        print(f"{run}: {counted(len(cards) - before, 'new card')} of {counted(len(new), 'plan')}")
-    if tuple(cards) != old:
-        write_memory(file, cards)
+    with changing(file):
+        old = read_memory(file) if file.exists() else ()
+        cards = list(old)
+        for run, new in found:
+            before = len(cards)
+            cards = merged(cards, new)
+            added = counted(len(cards) - before, "new card")
+            print(f"{run}: {added} of {counted(len(new), 'plan')}")
+        if tuple(cards) != old:
+            write_memory(file, cards)
     print(f"{file}: {counted(len(cards), 'card')}")
-    if without:
+    if len(found) < len(runs):
         raise typer.Exit(1)
 
 

@@ -76,7 +76,7 @@ def tune(
     as '// require: THREADS * ROWS <= 1024'. The judge measures the best-ranked ones and confirms
     the fastest."""
     from astra_chat.display.work_progress import work_progress
-    from astra_chat.judging.opening import open_judge
+    from astra_chat.judging.evaluating import open_judge
     from astra_chat.tools.language import is_triton
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.tools.tuning.search import tune as tuned

@@ -13,7 +13,7 @@ from typing import Literal, Unpack
 
 from pydantic import ConfigDict, Field
 
-from astra_chat.judging.opening import open_judge
+from astra_chat.judging.evaluating import open_judge
 from astra_chat.options import JudgeOptions
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import Evaluation

@@ -77,8 +77,7 @@ class Jobs:
         def work(
             opened: Callable[[Judge], None], tell: Callable[[Progress], None]
         ) -> EvaluationReport:
-            from astra_chat.judging.evaluating import report_on
-            from astra_chat.judging.opening import open_judge
+            from astra_chat.judging.evaluating import open_judge, report_on
 
             with open_judge(task, **options, on_progress=tell) as judge:
                 opened(judge)

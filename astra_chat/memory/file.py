@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from astra_chat.agents.memory_cards import MemoryCard
 from astra_chat.memory.cards import task_class
+from astra_chat.tools.system.file_lock import locked
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis, Value
@@ -46,6 +48,11 @@ def read_memory(file: Path) -> tuple[MemoryCard, ...]:
         place = [part + 1 if isinstance(part, int) else part for part in first["loc"]]
         where = " ".join(map(str, place)) or "the file"
         raise BadInput(f"{file}: {where}: {first['msg'].lower()}") from None
+
+
+def changing(file: Path) -> AbstractContextManager[None]:
+    """Lets one process at a time read the file and write it changed; the others wait."""
+    return locked(file.with_name(f".{file.name}.lock"), wait=True)
 
 
 def write_memory(file: Path, cards: Iterable[MemoryCard]) -> None:

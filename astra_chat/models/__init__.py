@@ -11,7 +11,6 @@ recording, recording_client, recording_judge  record:, auto: and replay:, around
 transcript_models    replies of a recorded run
 mailbox              questions in a folder, answered by whoever writes a file
 metered              models and judge behind the meter of a run
-retry                of requests that a server refused or lost
 layer, answer        what a client wrapped around another needs
 schema, trial        structured replies; a trial request
 offline              clients without a live model

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, cast
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from autogen_core import CancellationToken
 from autogen_core.models import (
@@ -36,7 +37,6 @@ from astra_chat.models.openai_errors import (
     without_key,
 )
 from astra_chat.models.openai_options import OpenAIOptions
-from astra_chat.models.retry import persist
 from astra_chat.models.schema import in_words, response_format
 from astra_chat.models.server_error import FAILURES, NoAnswer
 
@@ -49,6 +49,10 @@ FINISHED = {"stop": "stop", "length": "length", "content_filter": "content_filte
 REPEATED_KEY = "(the reply contained the API key and was discarded: answer without it)"
 
 WITHHELD = Answer(finish_reason="content_filter", content="", usage=NO_USAGE, cached=False)
+T = TypeVar("T")
+LONGEST_WAIT_S = 30.0
+LONGEST_ASKED_WAIT_S = 120.0
+"""A server that asks for a longer pause is not waited for that long."""
 
 
 class OpenAIClient(OpenAIChatCompletionClient):
@@ -258,3 +262,44 @@ def _apart(content: str) -> tuple[str, str]:
     if not end or not head.lstrip().startswith("<think>"):
         return "", content
     return head.lstrip().removeprefix("<think>").strip(), rest
+
+
+def wait_s(number: int, first_s: float, asked_s: float | None = None) -> float:
+    """Seconds before try `number` + 1: what the server asked for, else doubling from `first_s`.
+
+    A quarter of it is random, so that several runs do not come back at the same moment.
+    """
+    if asked_s is not None:
+        return min(max(asked_s, 0.0), LONGEST_ASKED_WAIT_S)
+    return min(first_s * 2.0 ** (number - 1), LONGEST_WAIT_S) * random.uniform(0.75, 1.25)
+
+
+async def persist(
+    ask: Callable[[], Awaitable[T]],
+    tries: int,
+    first_s: float,
+    passing: Callable[[Exception], bool],
+    asked_s: Callable[[Exception], float | None],
+    said: Callable[[Exception], str] = str,
+) -> T:
+    """Await `ask` until it answers, at most `tries` times, with growing waits between them.
+
+    An error that is not `passing`, or the last one, is raised as it is; of the others `said` is
+    logged.
+    """
+    for number in range(1, tries):
+        try:
+            return await ask()
+        except Exception as error:
+            if not passing(error):
+                raise
+            pause = wait_s(number, first_s, asked_s(error))
+            logger.warning(
+                "%s; try %d of %d in %.1f s",
+                said(error),
+                number + 1,
+                tries,
+                pause,
+            )
+        await asyncio.sleep(pause)
+    return await ask()

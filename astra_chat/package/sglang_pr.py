@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from astra_chat.display.notes import note
-from astra_chat.package.eligible import HELPERS, predicate
+from astra_chat.package.contract_predicate import HELPERS, predicate
 from astra_chat.package.engine_file import Upstream
 from astra_chat.package.winners import Winner
 from astra_chat.session.export_example import input_lines

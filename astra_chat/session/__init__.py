@@ -2,12 +2,11 @@
 
 api               `run()`: what the command and Python call
 request           what to run, validated
-session           the run itself
+session           the run itself, and its AutoGen team
 ahead             what a repeated run asks of the judge first, done before it
 results           what a run leaves behind
 run_events        callbacks of a run under way
 progress_note     how far the judge is, as a file for whoever waits elsewhere
-team              the AutoGen team
 judges            the judge of a run: here, or by jobs
 advance           runs that wait for a judge, and which can go on
 recorder          the transcript of a run under way

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from astra_chat.agents.rounds import Attempt, failed
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.stop_reasons import STOP_TEXTS
-from astra_chat.agents.turn_order import AskHuman, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, next_step
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.tools.descriptions import describe, ratio_text, speed, verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation

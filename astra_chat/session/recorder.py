@@ -13,8 +13,8 @@ from astra_chat.session.request import Request
 from astra_chat.session.resume import Past
 from astra_chat.transcript.events import Blob, Event, Header, Record, Resumed
 from astra_chat.transcript.run_folder import TRANSCRIPT, new_run, require_room
-from astra_chat.transcript.turns import blobs, events_of, texts, turns_of
-from astra_chat.transcript.writer import Writer
+from astra_chat.transcript.turns import texts, turns_of
+from astra_chat.transcript.writer import Writer, blobs, events_of
 
 
 class Recorder:

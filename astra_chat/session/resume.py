@@ -9,8 +9,7 @@ from pathlib import Path
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of, states
-from astra_chat.agents.stop_reasons import STOP_TEXTS
-from astra_chat.agents.turn_order import Ask, Stop, acts_as, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, Ask, Stop, acts_as, next_step
 from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for

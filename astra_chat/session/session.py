@@ -1,32 +1,50 @@
-"""One run: a chat about one task on one device, recorded as it goes."""
+"""One run: a chat about one task on one device, recorded as it goes; and its AutoGen team: a
+speaker for each role, a selector, and an end by the turn order."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, closing, nullcontext, suppress
 from typing import Literal, TypeAlias, cast
 
-from autogen_agentchat.base import TaskResult
+from autogen_agentchat.base import TaskResult, TerminationCondition
 from autogen_agentchat.conditions import ExternalTermination
-from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, SelectSpeakerEvent
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    SelectSpeakerEvent,
+    StopMessage,
+)
+from autogen_agentchat.teams import SelectorGroupChat
 from autogen_core import CancellationToken
+from autogen_core.model_context import BufferedChatCompletionContext
 
 from astra_chat.agents.approval import question
+from astra_chat.agents.executor import Executor
 from astra_chat.agents.judge_protocol import JudgeProtocol
-from astra_chat.agents.messages import ContradictionEvent, RejectedReplyEvent, message, turn
+from astra_chat.agents.messages import (
+    MESSAGE_TYPES,
+    ContradictionEvent,
+    RejectedReplyEvent,
+    SharedState,
+    message,
+    turn,
+)
 from astra_chat.agents.prompt import ChatContext
+from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
 from astra_chat.agents.task_text import basis_of, device_text
-from astra_chat.agents.turn_order import AskHuman, Stop, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
 from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
 from astra_chat.models.mailbox import Asker, WaitsForAnswer
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import recorded_judge
+from astra_chat.models.run_models import Models
 from astra_chat.session.export import export_best, leave_refused, leave_source
 from astra_chat.session.final_message import deviation, ended, refusal_text
 from astra_chat.session.judges import judge_for
@@ -38,7 +56,6 @@ from astra_chat.session.results import End, RunResult
 from astra_chat.session.resume import Past
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal, plain_ctrl_c
-from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.tools.language import is_extension, is_triton
@@ -59,6 +76,8 @@ logger = logging.getLogger(__name__)
 
 Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 """What a team's stream yields."""
+STALLED = "The group chat is stopped."
+"""AutoGen's stop reason if no agent speaks although the chat has not ended."""
 
 
 def run_request(
@@ -370,3 +389,68 @@ class Session:
                 where = f"its source could not be written: {error.strerror}"
             said.append(f"{refusal_text(one)}; {where}")
         return said
+
+
+class TurnOrder(TerminationCondition):
+    """Ends a run of the team where no agent takes the next step: at the end of the chat, and where
+    a human decides, for whom no team waits."""
+
+    component_type = "termination"
+
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        self._terminated = False
+
+    @property
+    def terminated(self) -> bool:
+        return self._terminated
+
+    async def __call__(
+        self, messages: Sequence[BaseAgentEvent | BaseChatMessage]
+    ) -> StopMessage | None:
+        match next_step(self._state.now):
+            case Stop(reason=reason):
+                why = STOP_TEXTS[reason]
+            case AskHuman():
+                why = "a human decides"
+            case _:
+                return None
+        self._terminated = True
+        return StopMessage(content=why, source="selector")
+
+    async def reset(self) -> None:
+        self._terminated = False
+
+
+def build_team(
+    context: ChatContext,
+    state: RunState,
+    models: Models,
+    judge: JudgeProtocol,
+    on_failure: Callable[[Exception], None],
+    pause: TerminationCondition,
+) -> tuple[SelectorGroupChat, Selector]:
+    """A fresh team; after an error or a cancellation AutoGen's are not to be used again.
+
+    `pause` ends its run after a turn, wherever the chat stands.
+    """
+    # AutoGen logs every exception with a traceback; ours reach the user by `on_failure`.
+    for name in ("autogen_core", "autogen_agentchat"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    shared, client = SharedState(state), models.client("selector")
+    selector = Selector(shared, client, on_failure)
+    roles = [
+        RoleAgent(role, context, shared, models.client(role), on_failure) for role in context.roles
+    ]
+    team = SelectorGroupChat(
+        [*roles, Executor(judge, context.baseline, shared, on_failure)],
+        model_client=client,
+        selector_func=selector.next_speaker,
+        allow_repeated_speaker=True,
+        # Unused as long as the selector always answers, but AutoGen fills it: keep it short.
+        model_context=BufferedChatCompletionContext(buffer_size=2),
+        termination_condition=TurnOrder(shared) | pause,
+        custom_message_types=[*MESSAGE_TYPES.values(), RejectedReplyEvent, ContradictionEvent],
+        emit_team_events=True,
+    )
+    return team, selector

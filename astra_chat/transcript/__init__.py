@@ -1,10 +1,9 @@
 """The record of one run, the only state there is: events as JSON lines. See transcripts/README.md.
 
 events          what is recorded
-migrations      lines of older versions as the present one
 options         the options of a run, from the command line to the header and back
 lines           a file's lines, bounded before anything is made of them
-reader          a file back to events
+reader          a file back to events, lines of older versions as the present one
 archive         zip files in memory, within bounds
 run_folder      the folder of a run: its name, the files in it
 writer          events to a file, one line at a time

@@ -7,8 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import ConfigDict, Field, field_validator
 
-from astra_chat.agents.stop_reasons import StopReason
-from astra_chat.agents.turn_order import Decision
+from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Speaker, TextPayload
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import (
@@ -21,7 +20,7 @@ from astra_chat.transcript.options import OneLine, RecordedOptions
 from astra_chat.transcript.spending import ModelCall, Spent
 
 VERSION: Final = 2
-"""Version of the format. Lines of older versions are migrated (migrations.py); newer ones are
+"""Version of the format. Lines of older versions are migrated (reader.py); newer ones are
 refused."""
 
 EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]

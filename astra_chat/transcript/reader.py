@@ -1,4 +1,8 @@
-"""Reads a transcript back, whole or cut off, and says plainly what is wrong with one."""
+"""Reads a transcript back, whole or cut off, and says plainly what is wrong with one.
+
+Lines of older format versions are read under the present names of kinds, fields and values. A file
+may hold both, since a resumed run appends to an old one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -25,7 +30,6 @@ from astra_chat.transcript.events import (
     Unknown,
 )
 from astra_chat.transcript.lines import read_lines
-from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import turns_of
@@ -34,6 +38,13 @@ from astra_vgpu.ground.errors import BadInput
 READABLE = range(1, VERSION + 1)
 CURRENT = f'{{"v":{VERSION},'
 """How a line of the present version begins, as the writer writes it."""
+KINDS = {
+    "spoken": "message",
+    "repaired": "rejected_reply",
+    "doubted": "contradiction",
+    "asked": "model_call",
+}
+"""Kinds of events of version 1 with other names in version 2, and these."""
 
 
 @dataclass(frozen=True)
@@ -181,3 +192,38 @@ def incompleteness(transcript: Transcript) -> str | None:
         f"{transcript.path}: the run was killed before it ended, or is still running; this"
         f" is all that it recorded; {way}"
     )
+
+
+def migrated(line: Any) -> Any:
+    """A parsed line of version 1 as one of version 2. Anything else comes back unchanged: whoever
+    validates it reports what is wrong."""
+    if not isinstance(line, dict) or line.get("v") != 1:
+        return line
+    event = line.get("event")
+    if not isinstance(event, dict):
+        return line
+    event = _renamed_limiters(event)
+    if isinstance(kind := event.get("kind"), str):
+        event["kind"] = KINDS.get(kind, kind)
+    payload = event.get("payload")
+    if isinstance(payload, dict) and payload.get("kind") == "commission":
+        event["payload"] = {**payload, "kind": "request"}
+    if event.get("kind") == "spent" and "doubted" in event:
+        event["contradictions"] = event.pop("doubted")
+    return {**line, "v": 2, "event": event}
+
+
+def _renamed_limiters(value: Any) -> Any:
+    """A copy in which starting blocks limits under its present name, in profiles and times."""
+    match value:
+        case dict():
+            return {
+                key: "block_start"
+                if key in ("limiter", "bottleneck") and one == "launch"
+                else _renamed_limiters(one)
+                for key, one in value.items()
+            }
+        case list():
+            return [_renamed_limiters(one) for one in value]
+        case _:
+            return value

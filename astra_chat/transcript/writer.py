@@ -16,7 +16,11 @@ from collections.abc import Iterable
 from io import FileIO
 from pathlib import Path
 
+from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import (
+    Blob,
     BuildDone,
     ChatMessage,
     Event,
@@ -167,3 +171,34 @@ def _lock(file: FileIO, path: Path) -> None:
     except OSError:
         file.close()
         raise BadInput(f"{path} is being written by another run: wait until it ends") from None
+
+
+def events_of(turn: Turn, stored: set[str]) -> list[Event]:
+    """The turn as events. A source that is not in `stored` comes first, and is added to it."""
+    payload = turn.payload
+    if isinstance(payload, BuildReport):
+        return [BuildDone(report=payload)]
+    if isinstance(payload, Evaluation):
+        return [Judged(evaluation=payload)]
+    if not isinstance(payload, Kernel):
+        return [ChatMessage(speaker=turn.speaker, payload=payload)]
+    sha = sha256_of(payload.source)
+    proposed = Proposed(
+        speaker=turn.speaker,
+        words=payload.words,
+        candidate=payload.candidate,
+        sha256=sha,
+        edits=payload.edits,
+    )
+    return [*blobs([payload.source], stored), proposed]
+
+
+def blobs(texts: Iterable[str], stored: set[str]) -> list[Event]:
+    """Texts that are not stored yet, each once."""
+    found: list[Event] = []
+    for text in texts:
+        sha = sha256_of(text)
+        if sha not in stored:
+            stored.add(sha)
+            found.append(Blob(sha256=sha, text=text))
+    return found

@@ -19,8 +19,7 @@ from astra_chat.tools.check.error_pattern import MOST, error_pattern
 from astra_chat.tools.check.floats import Array, as_float, as_int
 from astra_chat.tools.check.kinds.accepted import comparable
 from astra_chat.tools.check.kinds.distribution import judge_draws, vocabulary
-from astra_chat.tools.check.kinds.elements import NOTES, comparison
-from astra_chat.tools.check.kinds.quantized import most_off
+from astra_chat.tools.check.kinds.elements import NOTES, comparison, most_off
 from astra_chat.tools.check.measured_values import coded, group_scales, scale_places
 from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun

@@ -22,7 +22,7 @@ from astra_chat.tools.check.floats import (
     ulp,
 )
 from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
-from astra_chat.tools.check.kinds.quantized import to_code
+from astra_chat.tools.check.kinds.elements import to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.run.case_run import CaseRun

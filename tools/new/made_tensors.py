@@ -30,7 +30,7 @@ _RETURNS = re.compile(r"returns (-?\d+)")
 
 @dataclass(frozen=True)
 class MadeTensors:
-    """What a launcher said in one call of a case (plan/recorder/said.c)."""
+    """What a launcher said in one call of a case (plan/recorder/report.c)."""
 
     case: Case
     said: str

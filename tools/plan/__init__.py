@@ -10,11 +10,11 @@ early_reads      what a programmatic launch may touch before it waits for the wo
 parameter_reads  which bytes of its parameters a kernel reads
 stand_ins        drawn addresses in the place of device memory
 recordings       which processes and calls: what is drawn for each
-rounding         a launcher called where the host's numbers round otherwise
 launch_failures  a failed launch as text, with the limit that it exceeds
 process          one recorder process: request, walls, what its end means
 report           what that process wrote, as values
-relocate         several recordings of a case made into one plan
+relocate         several recordings of a case made into one plan;
+                 one where the host rounds otherwise
 audit            a plan held against cubin, buffers and GPU
 programs         the recorder and a task's stub, compiled on first use
 recorder/        the recorder's C sources

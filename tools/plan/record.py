@@ -27,9 +27,8 @@ from astra_chat.tools.plan.model import (
 from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder
 from astra_chat.tools.plan.recordings import Draws, RecordingProcess
-from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate
+from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate, require_rounded
 from astra_chat.tools.plan.report import Called, Report
-from astra_chat.tools.plan.rounding import require_rounded
 from astra_chat.tools.plan.stand_ins import Buffers, usual_buffers
 from astra_chat.tools.policy.module_state import SHARED_STATE
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop

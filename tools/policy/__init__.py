@@ -1,9 +1,9 @@
 """Source policy: what a candidate's source may contain, and what its build is checked for.
 
 rules            the table: allowed headers and CUDA calls, forbidden names, and why
-source_guard     reads a source as tokens and applies the rules
+source_guard     reads a source as tokens and applies the rules; of a candidate, which may keep some
+                 of what its baseline has
 misnamed         a file that does not define what [binding] calls
-beside_baseline  the same, of a candidate that may keep what its baseline has
 inline_assembly  the same for the text of asm statements
 open_names       tests of macros that another build may define
 file_names       where a source asks for its own file's name

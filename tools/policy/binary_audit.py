@@ -26,7 +26,7 @@ from astra_chat.tools.policy import (
     rules,
 )
 from astra_chat.tools.policy.module_state import SHARED_STATE
-from astra_chat.tools.policy.source_guard import guard_expanded, in_short
+from astra_chat.tools.policy.source_guard import guard_expanded, in_short, new_findings
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
 from astra_chat.tools.virtual_gpu.adapter import written_variables
@@ -102,6 +102,19 @@ MOST_SAID = 100
 def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
     """What in the built object breaks the policy, each with the source line that names it first."""
     return in_short(all_findings(build, task, source))
+
+
+def audit_beside(build: Build, task: Task, source: str, baseline: Build) -> tuple[Finding, ...]:
+    """What `audit` finds of a candidate that may keep some of what its baseline has
+    (source_guard.guard_beside)."""
+    most = max(PTX_BYTES, 2 * baseline.ptx.stat().st_size)
+    own = all_findings(build, task, source, most)
+    beside = any(BESIDE_LAUNCHER in finding.what for finding in own)
+    known = all_findings(baseline, task, baseline.source, most) if beside or task.binding else []
+    if task.binding:
+        return new_findings(own, known)
+    kept = {finding.what for finding in known if BESIDE_LAUNCHER in finding.what}
+    return in_short(finding for finding in own if finding.what not in kept)
 
 
 def all_findings(

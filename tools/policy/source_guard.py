@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise, takewhile
 from types import MappingProxyType
 
+from astra_chat.tools.build.extension_headers import HEADERS
 from astra_chat.tools.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.policy import rules
 from astra_chat.tools.policy.file_names import file_names, without_those_of_assert
 from astra_chat.tools.policy.inline_assembly import assembly, assembly_places
+from astra_chat.tools.policy.misnamed import misnamed
 from astra_chat.tools.policy.open_names import open_names
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
 from astra_chat.tools.wording import did_you_mean
 
@@ -19,6 +22,7 @@ _KIND = ["cudaMemcpyDeviceToDevice"]
 _ATTRIBUTE = ("__attribute__", "__attribute")
 MOST_FINDINGS, WHAT_CHARACTERS = 20, 300
 """A source of half a megabyte could otherwise fill a chat with what is wrong with it."""
+_FRAMEWORK = re.compile(rf"#include {HEADERS.pattern}: .*|TORCH_EXTENSION_NAME: .*")
 
 
 def guard(
@@ -31,6 +35,36 @@ def guard(
     text in a branch of #if that is not taken counts too.
     """
     return in_short(all_findings(source, entry, headers))
+
+
+def guard_beside(
+    source: str, task: Task, baseline: str, most_bytes: int = rules.SOURCE_BYTES
+) -> tuple[Finding, ...]:
+    """Findings of a candidate that may keep some of what its baseline has.
+
+    The file of a task with a [binding] is compiled unmodified and trusted as the task is: it is
+    held to the walls of the recorder and to launch plans. A candidate starts from it, so only what
+    differs is held to the policy. Of any other task's baseline, a candidate may keep the tests of
+    macros that are another platform's, and the functions that it exports beside the launcher
+    (binary_audit.audit_beside).
+    """
+    headers = task.header_texts()
+    if task.binding is None:
+        found = all_findings(source, task.entry, headers, most_bytes)
+        kept = {finding.what for finding in open_names(Code(tokens(baseline)), headers)}
+        return in_short(finding for finding in found if finding.what not in kept)
+    if source == baseline:
+        return ()
+    if missing := misnamed(task, source):
+        return (Finding(line=1, what=missing),)
+    own, known = (all_findings(text, task.entry, headers) for text in (source, baseline))
+    return new_findings(own, known)
+
+
+def new_findings(findings: Iterable[Finding], known: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that are not known, without those of what a framework brings."""
+    said = {finding.what for finding in known}
+    return in_short(f for f in findings if f.what not in said and not _FRAMEWORK.fullmatch(f.what))
 
 
 def all_findings(

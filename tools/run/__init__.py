@@ -2,8 +2,7 @@
 
 runner            runs a built candidate in a child process, case by case
 requests          what a runner process is asked: calls, limits of time, poison, compiled kernels
-launch_plans      what each call launches, recorded once a case
-recorded_apart    launch plans of many cases, recorded in a process of their own
+launch_plans      what each call launches, recorded once a case; of many in a process of their own
 protocol          requests to and reports of runner processes, as frozen models
 rank_messages     what a rank of a group is asked and what it reports
 raw_times         what timing on a GPU measured, every replay

@@ -24,7 +24,6 @@ cuda_verify     all timed sets compared with the baseline's results on the devic
 cuda_sweep      many drawn cases, candidate beside baseline, compared on the device
 cuda_compare    the comparison itself: a candidate's results beside the baseline's
 cuda_state      module variables: changes seen on the device, and restored
-cuda_clock      clocks, temperature, power and throttling by NVML
 cuda_poison     poison in shared memory and on stacks; inputs that arrive late
 cuda_read_only  device memory that kernels cannot write
 cuda_once       a few calls without torch, under Compute Sanitizer or Nsight Compute
@@ -32,10 +31,8 @@ cuda_profiled   calls under Nsight Compute's clock
 cuda_counters   calls under CUPTI's range profiler, in passes
 cupti           that profiler, by ctypes
 cuda_placed     arguments in the CUDA driver's memory, lying as their case says
-exact_end       memory that ends with its allocation
 cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
-host_state      floating-point state in which a real launcher is called
 cuda_graph      the nodes of a captured CUDA graph
 recorded_plans  launch plans of many cases, recorded beside the judge
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate

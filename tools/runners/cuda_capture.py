@@ -10,8 +10,11 @@ the one process in which a candidate's host code meets a GPU; no result or GPU t
 from __future__ import annotations
 
 import ctypes
+import platform
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
@@ -26,7 +29,6 @@ from astra_chat.tools.runners.cuda_once import Driver
 from astra_chat.tools.runners.cuda_placed import PlacedArguments
 from astra_chat.tools.runners.cuda_plans import call, parameter_bytes
 from astra_chat.tools.runners.cuda_profiled import Marker
-from astra_chat.tools.runners.host_state import floating_point_state
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Task, load_task
@@ -36,6 +38,15 @@ CAPTURES = 5
 made where denormals are flushed: all launch the same."""
 MARKER = "astra_before_the_launcher"
 """Captured ahead of the launcher, so that an edge says whether its first kernel waits for it."""
+FLUSHED = 0x8040
+"""Bits of MXCSR by which results and operands that are denormal count as zero."""
+EXCEPTIONS = 0x3F
+"""Bits of MXCSR for the exceptions that have been raised."""
+_ENVIRONMENT_BYTES, _MXCSR_AT = 32, 28
+"""Size of glibc's fenv_t and offset of MXCSR in it, in bytes."""
+_KNOWN = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+_MATH = ctypes.CDLL("libm.so.6") if _KNOWN else None
+"""Loaded before a process locks itself."""
 
 
 def main() -> None:
@@ -194,3 +205,27 @@ def _argument(address: Address, addresses: dict[str, int]) -> int:
 
 if __name__ == "__main__":
     main()
+
+
+@contextmanager
+def floating_point_state(number: int) -> Iterator[None]:
+    """Set the state of this thread for the call with this number, and restore it: every second one
+    flushes denormals and has raised all exceptions.
+
+    A server may flush denormals, and a library that it loads may have set that for all of its
+    threads. x86-64 with glibc; elsewhere nothing is changed.
+    """
+    if _MATH is None:
+        yield
+        return
+    before = ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
+    _MATH.fegetenv(before)
+    mxcsr = int.from_bytes(before.raw[_MXCSR_AT:], "little") & ~(FLUSHED | EXCEPTIONS)
+    mxcsr |= FLUSHED | EXCEPTIONS if number % 2 else 0
+    changed = before.raw[:_MXCSR_AT] + mxcsr.to_bytes(4, "little")
+    drawn = ctypes.create_string_buffer(changed, _ENVIRONMENT_BYTES)
+    _MATH.fesetenv(drawn)
+    try:
+        yield
+    finally:
+        _MATH.fesetenv(before)

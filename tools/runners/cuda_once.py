@@ -8,7 +8,7 @@ end.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,6 @@ from astra_chat.tools.run.protocol import CallRequest, SanitizedRequest
 from astra_chat.tools.runners.arguments import limit_files_and_cores, poison
 from astra_chat.tools.runners.cuda_placed import PlacedArguments
 from astra_chat.tools.runners.cuda_plans import DriverError, Kernels, call, use_device
-from astra_chat.tools.runners.exact_end import placed_at_end
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes
@@ -32,6 +31,11 @@ MAX_LEAD, MIN_APART, MAX_APART = 12, 9, 28
 """An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
 between two of them, drawn at random: an address does not show which tool runs the kernel.
 Powers of two."""
+MAX_TRIES = 64
+"""Allocations until one lies so that its end is the argument's."""
+STEP, MOST_STEPS = 128, 16
+"""What lies between two tries, in bytes: up to so many steps. An allocator may round by 128, 256 or
+512; by a fixed rule for what lies between, tries would miss for ever by one of them."""
 
 
 def main() -> None:
@@ -178,3 +182,30 @@ class Driver:
 
 if __name__ == "__main__":
     main()
+
+
+def placed_at_end(
+    allocate: Callable[[int], int], lead: int, size: int, shift: int, alignment: int
+) -> int:
+    """Allocates until some bytes lie as they have to: a tool then sees what lies beyond them. What
+    was allocated before stays.
+
+    Args:
+        allocate: gives the address of so many bytes of new memory.
+        lead: bytes that lie before at least, a multiple of the alignment.
+        size: their number.
+        shift: bytes from a multiple of the alignment to the first of them.
+
+    Returns:
+        The address of the first. They end where their allocation does, or, where no try is met, up
+        to `alignment` bytes before.
+    """
+    before, draws = lead + shift, random.Random(size)
+    for _ in range(MAX_TRIES):
+        start = allocate(max(1, before + size)) + before
+        if start % alignment == shift % alignment:
+            return start
+        before += (shift - start) % alignment
+        allocate(1 + STEP * draws.randrange(MOST_STEPS))
+    start = allocate(before + size + alignment) + before
+    return start + (shift - start) % alignment

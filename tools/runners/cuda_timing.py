@@ -34,16 +34,17 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import pynvml
 import torch
 
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, CudaRequest
-from astra_chat.tools.run.raw_times import Block, PairUs, RawTimes, WarmReplay
+from astra_chat.tools.run.raw_times import Block, ClockReading, PairUs, RawTimes, WarmReplay
 from astra_chat.tools.runners.cuda_buffers import BufferSets
-from astra_chat.tools.runners.cuda_clock import Clock
 from astra_chat.tools.runners.cuda_plans import Enqueue, Kernels
 from astra_chat.tools.runners.cuda_poison import Poison
 from astra_chat.tools.runners.cuda_state import ModuleVariables
 from astra_chat.tools.runners.cuda_verify import verified
+from astra_chat.tools.system.devices import gpu_handles
 from astra_chat.tools.task.folder import Task
 
 MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
@@ -58,6 +59,11 @@ WORKSPACE_LAUNCHES = 2
 """One could end with bytes that its workspace held before."""
 SETTLING_ELEMENTS, SETTLING_KERNELS, SETTLING_TURNS = 2**17, 100, 3
 """Ten kernels of 64 blocks on a second stream were enough."""
+THROTTLING = (
+    pynvml.nvmlClocksThrottleReasonHwSlowdown
+    | pynvml.nvmlClocksThrottleReasonSwThermalSlowdown
+    | pynvml.nvmlClocksThrottleReasonSwPowerCap
+)
 
 
 @dataclass(frozen=True)
@@ -363,3 +369,34 @@ def _stream() -> int:
 
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)
+
+
+class Clock:
+    """Reads NVML; a block that ran throttled is left out by the judge."""
+
+    def __init__(self, index: int) -> None:
+        """`index` as CUDA counts."""
+        self._handle = gpu_handles()[index]
+        self.others = self._others()
+        """Processes beside this one that had work on the GPU: they know nothing of our lease."""
+
+    def read(self) -> ClockReading:
+        handle = self._handle
+        reasons = int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        hot = int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+        return ClockReading(
+            sm_clock_mhz=int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+            memory_clock_mhz=int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+            temperature_c=hot,
+            power_w=int(pynvml.nvmlDeviceGetPowerUsage(handle)) // 1000,
+            throttle_reasons=reasons,
+            throttled=bool(reasons & THROTTLING),
+        )
+
+    def _others(self) -> int:
+        """Seen from a container's or bubblewrap's own numbers of processes ours has another one: so
+        they are counted, not named."""
+        try:
+            return max(0, len(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)) - 1)
+        except pynvml.NVMLError:  # not every driver says
+            return 0

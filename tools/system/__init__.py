@@ -9,6 +9,7 @@ memory_watch  how much memory a child holds, with all that it started
 cores         how many this process may use
 devices       which device a run uses: a real GPU by NVML, else the virtual one
 gpu_lock      one GPU, one measurement: a lock that all Astra processes see
+file_lock     a file that one process at a time has locked
 gpu_use       how long a judge held that lock and waited for it; NVML about that time
 whole_file    a file that the user asked for, written whole or not at all
 regular_file  opens a file that may be anybody's

@@ -12,8 +12,8 @@ from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.approval.pending import record, waiting
 from astra_chat.session.final_message import ended
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import events_of, turns_of
-from astra_chat.transcript.writer import Writer
+from astra_chat.transcript.turns import turns_of
+from astra_chat.transcript.writer import Writer, events_of
 from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     SCALAR,

@@ -106,8 +106,16 @@ def test_runs_that_ask_in_a_mailbox_go_on_when_their_answer_is_there(
         give(first, json.dumps({"reply": {"kind": "pass", "words": "nothing to add"}}))
         _until(lambda: len(questions(box)) == 3)
         asked = [(q.meta.run, q.state) for q in questions(box)]
-        before = Path(second.meta.transcript).stat().st_mtime_ns
-        time.sleep(3)
+        _until(lambda: {row.state for row in read_index(out).runs} == {"waiting"})
+        before, looks = Path(second.meta.transcript).stat().st_mtime_ns, dict[float, set[str]]()
+
+        def looked_three_times() -> bool:
+            index = read_index(out)
+            looks[index.totals.wall_s] = {row.state for row in index.runs}
+            return len(looks) > 3
+
+        _until(looked_three_times)
+        assert list(looks.values()) == [{"waiting"}] * len(looks)
         assert Path(second.meta.transcript).stat().st_mtime_ns == before
     runs = [first.meta.run, second.meta.run]
     assert asked == [(runs[0], "closed"), (runs[1], "open"), (runs[0], "open")]

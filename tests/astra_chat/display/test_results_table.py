@@ -12,7 +12,7 @@ from astra_chat.display.results_table import table
 from astra_chat.tools.types import Case, Device, MeasuredTime, Timed, candidate_id
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.summary import summarize
-from astra_chat.transcript.turns import events_of
+from astra_chat.transcript.writer import events_of
 from tests.chat_samples import (
     CASE,
     VECTOR,

@@ -21,7 +21,7 @@ from astra_chat.transcript.events import (
     RepeatedRun,
 )
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import events_of
+from astra_chat.transcript.writer import events_of
 from tests.astra_chat.display.view_text import shown
 from tests.chat_samples import (
     asking_turns,

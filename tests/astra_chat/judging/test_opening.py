@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.judging.opening import open_judge
+from astra_chat.judging.evaluating import open_judge
 
 
 def test_the_options_reach_the_judge(task_folder: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,14 +68,16 @@ def test_it_ends_at_once_when_the_last_run_ends(
 def test_a_run_that_is_being_started_has_time_to_enter(
     box: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "GRACE_S", 0.5)
-    monkeypatch.setattr(runs, "CHECK_S", 0.1)
     enter(box, "run-1", transcript)
-    began = time.monotonic()
     assert wait_for_question(box, timeout_s=0) is None
+    passed_s = [100.0]
+    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic=lambda: passed_s[0]))
+    looking = Waiting(box, _since=100.0)
+    for passed_s[0] in (100.0, 105.0, 99.9 + runs.GRACE_S):
+        assert looking.look() is None
+    passed_s[0] = 100.0 + runs.GRACE_S + runs.CHECK_S
     with pytest.raises(NoRunLeft):
-        wait_for_question(box)
-    assert time.monotonic() - began >= 0.5
+        looking.look()
 
 
 def test_a_mailbox_that_a_starting_run_has_not_made_is_waited_for(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,10 @@ from astra_chat.agents.memory_cards import MOST_FAILED, MOST_SHOWN, MemoryCard, 
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.turns import Plan, RunRequest
+from astra_chat.cli import memory as memory_command
 from astra_chat.cli.main import main
+from astra_chat.memory import cards as memory_cards
+from astra_chat.memory import file as memory_file
 from astra_chat.memory.file import for_run, merged, read_memory, write_memory
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request, SessionOptions
@@ -170,3 +176,35 @@ def test_the_command(
     (tmp_path / "astra").mkdir()
     (tmp_path / "astra" / "astra.toml").write_text('memory = "../memory.toml"\n')
     assert len(astra("list")[1].splitlines()) == 3
+
+
+def test_cards_that_two_processes_add_at_a_time_are_all_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins when the first has read the file, and is done or waits before it writes."""
+    path, second_waits = tmp_path / "memory.toml", threading.Event()
+    merge, flock = memory_file.merged, fcntl.flock
+
+    def add_second() -> None:
+        memory_command.add([tmp_path / "second"], path)
+        second_waits.set()
+
+    second = threading.Thread(target=add_second)
+
+    def merged_later(old: Iterable[MemoryCard], new: Iterable[MemoryCard]) -> list[MemoryCard]:
+        if threading.current_thread() is not second:
+            second.start()
+            assert second_waits.wait(60)
+        return merge(old, new)
+
+    def noticed_flock(descriptor: int, kind: int) -> None:
+        if threading.current_thread() is second:
+            second_waits.set()
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(memory_cards, "cards_of", lambda run: [named(run.name)])
+    monkeypatch.setattr(memory_file, "merged", merged_later)
+    monkeypatch.setattr(fcntl, "flock", noticed_flock)
+    memory_command.add([tmp_path / "first"], path)
+    second.join()
+    assert [card.technique for card in read_memory(path)] == ["first", "second"]

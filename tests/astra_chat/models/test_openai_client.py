@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from astra_chat.agents.reply_errors import UnusableReply
 from astra_chat.agents.turns import PlannerReply
-from astra_chat.models import retry
+from astra_chat.models import openai_client
 from astra_chat.models.answer import Answer, require_usable
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions
@@ -220,7 +220,7 @@ def test_the_server_may_ask_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None
         pauses.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(retry.asyncio, "sleep", noted)
+    monkeypatch.setattr(openai_client.asyncio, "sleep", noted)
     with serving(in_order(failed(429, retry_after="17"), said(GOOD))) as server:
         ask(server)
     assert pauses == [17.0]

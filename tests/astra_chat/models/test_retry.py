@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from astra_chat.models import retry
-from astra_chat.models.retry import LONGEST_ASKED_WAIT_S, persist, wait_s
+from astra_chat.models import openai_client
+from astra_chat.models.openai_client import LONGEST_ASKED_WAIT_S, persist, wait_s
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(retry.asyncio, "sleep", sleep)
+    monkeypatch.setattr(openai_client.asyncio, "sleep", sleep)
     return waited
 
 

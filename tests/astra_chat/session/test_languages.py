@@ -149,9 +149,16 @@ def test_a_run_with_cuda_alone_sends_triton_back(tmp_path: Path, moe: Task) -> N
 def test_a_scripted_run_in_triton_from_its_first_turn_to_its_end(tmp_path: Path) -> None:
     folder = find_task("moe_sum_reduce").folder
     found = run(
-        str(folder), models="scripted", languages="cuda,triton", device="virtual", mutants=0,
-        rounds=1, out=tmp_path / "out", trust=True, seed="52",
-    )  # fmt: skip
+        str(folder),
+        models="scripted",
+        languages="cuda,triton",
+        device="virtual",
+        mutants=0,
+        rounds=1,
+        out=tmp_path / "out",
+        trust=True,
+        seed="52",
+    )
     assert found.summary.ended is not None and found.summary.ended.reason == "rounds"
     (one,) = found.summary.rounds
     assert [attempt.verdict for attempt in one.attempts] == ["refused", "tie"]

@@ -14,10 +14,10 @@ from autogen_agentchat.teams import SelectorGroupChat
 from astra_chat.agents.messages import SharedState, message
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.stop_reasons import STOP_TEXTS
+from astra_chat.agents.turn_order import STOP_TEXTS
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.open_models import open_models
-from astra_chat.session.team import TurnOrder, build_team
+from astra_chat.session.session import TurnOrder, build_team
 from astra_chat.tools.task.folder import Task
 from tests.chat_samples import (
     VECTOR,

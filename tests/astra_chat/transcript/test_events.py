@@ -19,7 +19,7 @@ from astra_chat.transcript.events import (
     Record,
     RejectedReply,
 )
-from astra_chat.transcript.turns import events_of
+from astra_chat.transcript.writer import events_of
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, header, plan, suite, timed
 from tests.chat_samples import evaluation as judged
 

@@ -10,11 +10,9 @@ import pytest
 
 from astra_chat.agents.turns import Pass, Turn
 from astra_chat.transcript.events import VERSION, ChatMessage, Contradiction, Event, RejectedReply
-from astra_chat.transcript.migrations import KINDS, migrated
-from astra_chat.transcript.reader import read, unknown_kinds
+from astra_chat.transcript.reader import KINDS, migrated, read, unknown_kinds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
-from astra_chat.transcript.turns import blobs, events_of
-from astra_chat.transcript.writer import Writer
+from astra_chat.transcript.writer import Writer, blobs, events_of
 from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import SCALAR, analysis, header, run_request
 

@@ -10,7 +10,8 @@ from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.tools.types import Crashed
 from astra_chat.transcript.events import Proposed
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import events_of, texts, turn, turns_of
+from astra_chat.transcript.turns import texts, turn, turns_of
+from astra_chat.transcript.writer import events_of
 from tests.chat_samples import (
     CASE,
     VECTOR,

@@ -12,8 +12,7 @@ import pytest
 from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.transcript.events import RejectedReply
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import events_of
-from astra_chat.transcript.writer import Writer
+from astra_chat.transcript.writer import Writer, events_of
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.chat_samples import VECTOR, baseline_turns, header, write_transcript
 from tests.full_disk import full_disk

@@ -15,7 +15,8 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.new.unfinished import launcher_problem
 from astra_chat.tools.plan.launch_failures import failure_text
 from astra_chat.tools.plan.record import called_once, record_each
-from astra_chat.tools.policy.beside_baseline import audit, guard
+from astra_chat.tools.policy.binary_audit import audit_beside
+from astra_chat.tools.policy.source_guard import guard_beside
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildFailed, Refused
@@ -125,15 +126,15 @@ def test_what_is_not_there_is_an_error_of_the_compiler(changed: Changed, call: s
 def test_a_candidate_is_held_to_the_policy_where_it_differs(changed: Changed) -> None:
     task = changed()
     known = built(task, task.baseline)
-    assert guard(task.baseline, task, task.baseline) == ()
+    assert guard_beside(task.baseline, task, task.baseline) == ()
     better = task.baseline.replace("128, 0, stream", "64, 0, stream")
-    assert better != task.baseline and guard(better, task, task.baseline) == ()
-    assert audit(built(task, better), task, better, known) == ()
+    assert better != task.baseline and guard_beside(better, task, task.baseline) == ()
+    assert audit_beside(built(task, better), task, better, known) == ()
     worse = better.replace("const int rows =", 'std::system("true"); const int rows =')
-    assert [f.line for f in guard(worse, task, task.baseline)] == [
+    assert [f.line for f in guard_beside(worse, task, task.baseline)] == [
         1 + worse.split("std::system")[0].count("\n")
     ]
-    assert any("system" in f.what for f in audit(built(task, worse), task, worse, known))
+    assert any("system" in f.what for f in audit_beside(built(task, worse), task, worse, known))
 
 
 @pytest.mark.parametrize("kind", ["operator", "function"])
@@ -142,7 +143,7 @@ def test_a_misspelled_name_is_one_sentence_with_the_one_that_was_meant(
 ) -> None:
     """A candidate has it, or a task.toml that was written by hand."""
     task = changed('operator = "row_means"', f'{kind} = "row_means"')
-    (finding,) = guard(task.baseline.replace("row_means", "row_meanz"), task, task.baseline)
+    (finding,) = guard_beside(task.baseline.replace("row_means", "row_meanz"), task, task.baseline)
     assert finding.what == (
         f"the file has no {kind} row_means, which [binding] in task.toml calls;"
         " did you mean row_meanz?"

@@ -11,9 +11,8 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record_each
-from astra_chat.tools.run import recorded_apart as module
-from astra_chat.tools.run.launch_plans import MAX_CRASHES, LaunchPlans
-from astra_chat.tools.run.recorded_apart import MANY, recorded_apart
+from astra_chat.tools.run import launch_plans as module
+from astra_chat.tools.run.launch_plans import MANY, MAX_CRASHES, LaunchPlans, recorded_apart
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.fork_servers import server_of
 from astra_chat.tools.system.subprocesses import Cancelled, Stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.runners.exact_end import placed_at_end
+from astra_chat.tools.runners.cuda_once import placed_at_end
 
 
 @pytest.mark.parametrize("granule", [128, 256, 512, 1024, 2**21])

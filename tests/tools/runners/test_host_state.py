@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from astra_chat.tools.runners.host_state import floating_point_state
+from astra_chat.tools.runners.cuda_capture import floating_point_state
 
 
 def halved() -> float:

@@ -7,11 +7,19 @@ from tests.tools.triton.samples import Edits
 HONEST: dict[str, dict[str, Edits]] = {
     "rmsnorm": {
         "as it is": (),
-        "one over a root": (("tl.rsqrt(tl.sum(x * x, axis=0) / h + eps)",
-                             "1.0 / tl.sqrt(tl.sum(x * x, axis=0) / h + eps)"),),
+        "one over a root": (
+            (
+                "tl.rsqrt(tl.sum(x * x, axis=0) / h + eps)",
+                "1.0 / tl.sqrt(tl.sum(x * x, axis=0) / h + eps)",
+            ),
+        ),
         "8 warps": (("num_warps=4 if BLOCK <= 4096 else 16", "num_warps=8"),),
-        "a named grid": (("    rmsnorm_kernel[(tokens,)]",
-                          "    blocks = (tokens, 1)\n    rmsnorm_kernel[blocks]"),),
+        "a named grid": (
+            (
+                "    rmsnorm_kernel[(tokens,)]",
+                "    blocks = (tokens, 1)\n    rmsnorm_kernel[blocks]",
+            ),
+        ),
         "times one over h": (("axis=0) / h", "axis=0) * (1.0 / h)"),),
     },
     "moe_sum_reduce": {
@@ -40,11 +48,13 @@ HONEST: dict[str, dict[str, Edits]] = {
     "linear_cross_entropy": {
         "as it is": (),
         "powers of two": (
-            ("tl.exp(logits - largest[:, None])",
-             "tl.exp2((logits - largest[:, None]) * 1.4426950408889634)"),
+            (
+                "tl.exp(logits - largest[:, None])",
+                "tl.exp2((logits - largest[:, None]) * 1.4426950408889634)",
+            ),
         ),
     },
-}  # fmt: skip
+}
 FAULTS: dict[str, dict[str, Edits]] = {
     "moe_sum_reduce": {
         "no mask": ((", mask=mask, other=0.0", ""), (", mask=mask)", ")")),

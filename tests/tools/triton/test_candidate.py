@@ -81,7 +81,7 @@ LOAD = "    columns = tl.arange(0, BLOCK)\n"
         ("    BLOCK = max", "    BLOCK == max", "a launcher has assignments"),
         ("def rmsnorm(", "def rmsnorm(\n  (", "it is not valid Python"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_allowed_is_named(task: Task, old: str, new: str, words: str) -> None:
     assert old in RMSNORM
     findings = triton_findings(RMSNORM.replace(old, new, 1), task)

@@ -14,7 +14,7 @@ import pytest
 from astra_chat.session.export import export_best
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.policy.beside_baseline import guard
+from astra_chat.tools.policy.source_guard import guard_beside
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.task.shipped import task_folder
@@ -91,7 +91,7 @@ def test_the_text_is_a_candidate_of_its_own() -> None:
     """It is the same whenever it is made, and the guard of CUDA sources lets it pass."""
     task = load_task(task_folder("moe_sum_reduce"))
     text = translated(SOURCES["moe_sum_reduce"], task, "sm_90")
-    assert isinstance(text, str) and guard(text, task, task.baseline, MOST_BYTES) == ()
+    assert isinstance(text, str) and guard_beside(text, task, task.baseline, MOST_BYTES) == ()
     assert "moe_sum_reduce_kernel<__nv_bfloat16, 256, 4, true>" in text
     assert text == cuda_source(SOURCES["moe_sum_reduce"], task, "sm_90")
     with pytest.raises(BadInput, match=r"candidate [0-9a-f]{12}: line 3: import os"):

@@ -11,7 +11,7 @@
 
 namespace astra {
 
-// Of the recorder (plan/recorder/said.c); null elsewhere.
+// Of the recorder (plan/recorder/report.c); null elsewhere.
 extern "C" __attribute__((weak)) void astra_say(const char* text);
 extern "C" __attribute__((weak)) void astra_dry(int on);
 template <class... Parts>

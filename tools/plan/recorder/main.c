@@ -1,6 +1,6 @@
 /* `recorder REQUEST REPORT PRINTED`: calls a launcher with stand-in addresses and reports what it
  * asked of CUDA. Exits 0 when all calls were made; 3 where the request or the machine is at fault;
- * 4 where faults.c reported why it ended. */
+ * 4 where lock.c reported why it ended. */
 #include "recorder.h"
 #include <alloca.h>
 #include <dlfcn.h>

@@ -50,8 +50,6 @@ void broken(const char *what);
 
 /* lock.c: 0: allow what loading a library needs; 1: not that either. */
 void lock(int loaded);
-
-/* faults.c */
 void watch_faults(void);
 
 /* host_state.c: prepares the process; puts a launcher's thread into a drawn state, and back. */
@@ -99,12 +97,10 @@ void report_facts(void);
 /* tensor_maps.c: writes those that lie in a kernel's parameters. */
 void report_maps(const unsigned char *parameters, uint32_t bytes);
 
-/* said.c */
+/* report.c */
 extern int dry; /* what is launched is not written down */
 void forget_said(void);
 void report_said(void);
-
-/* report.c */
 extern FILE *report;
 extern int report_file;
 void open_report(const char *path);

@@ -20,7 +20,7 @@ import torch
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.rank_messages import RankSide
-from astra_chat.tools.runners.ranks.stops import stopped_at_times
+from astra_chat.tools.runners.ranks.drawn_pauses import stopped_at_times
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
 
