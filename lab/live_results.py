@@ -3,7 +3,7 @@
 > docs/results.md`.
 
 FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
-what research.paper_method printed of them, with --baselines what over_today takes.
+what lab.paper_method printed of them, with --baselines what over_today takes.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _beside_the_aims(
     arms = [arm for arm in ("team", "single") if any(run.arm[1] == arm for run in runs)]
     last = [f"slowest case, {arm}" for arm in arms] if least else []
     heads = [f"from `sglang`, {arm}" for arm in arms]
-    yield table_row("task", "aim on an H200", *heads, *last)
+    yield table_row("task", "target on an H200", *heads, *last)
     yield table_row(*["---"] * (2 + len(heads) + len(last)))
     for task in sorted({run.summary.task for run in runs}):
         some = [run for run in runs if run.summary.task == task]

@@ -201,7 +201,7 @@ def over_all(found: Sequence[TaskSideBySide]) -> str:
     few = sum(case.time.ratio < NAMED_BELOW for case in cases)
     waiting = sum(len(one.waiting) for one in found)
     open_end = (
-        f" {waiting} rivals that can be run were not timed yet: they can only lower the ratios."
+        f" {waiting} rivals that can be run have not been timed yet, and can only lower the ratios."
         if waiting
         else ""
     )

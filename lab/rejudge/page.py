@@ -84,10 +84,7 @@ def _sums(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
         lines.append([*line, *(_over(rows, base) for base in OVER)])
     yield from _table(*lines)
     yield ""
-    yield (
-        "The last four columns give the median ratio of correct candidates, and how many of them are"
-        " faster."
-    )
+    yield "The last columns give the median ratio of correct candidates and how many are faster."
 
 
 def _late(one: Row) -> bool:
