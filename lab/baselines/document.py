@@ -23,7 +23,7 @@ with those. Written by `python -m lab.baselines show` from {files},
 measured on {devices}. Times are microseconds per launch, L2 cold, by the judge's own
 method (CUDA-graph replay over rotated buffers, ABBA blocks). The outputs of the second kernel were
 compared with the float64 oracle. A ratio is the time of the first kernel divided by that of
-the second, with its 95 % interval.
+the second, with its 95 % interval; means are geometric and weighted by case.
 
 The other projects' kernels are taken from packages that the user installs; none is in this
 repository:
@@ -146,8 +146,8 @@ def _task(found: Sequence[Comparison], cases: bool) -> Iterator[str]:
 def _over(comparison: Comparison) -> str:
     worst = min(comparison.cases, key=lambda case: case.ratio)
     return (
-        f"- over {_title(comparison, second=False)}: weighted geometric mean"
-        f" **{mean_ratio(comparison):.3f}**, lowest {worst.ratio:.3f} ({worst.case.label})"
+        f"- over {_title(comparison, second=False)}: mean **{mean_ratio(comparison):.3f}**,"
+        f" lowest {worst.ratio:.3f} ({worst.case.label})"
     )
 
 
@@ -248,8 +248,8 @@ def _nearness(comparison: Comparison) -> str:
     )
     return (
         f"- {_title(comparison, second=True)} (`{comparison.second.content}`): {within};"
-        f" farthest {farthest.case.label} at {farthest.ratio:.3f}, weighted geometric mean"
-        f" {mean_ratio(comparison):.3f}"
+        f" farthest {farthest.case.label} at {farthest.ratio:.3f},"
+        f" mean {mean_ratio(comparison):.3f}"
     )
 
 
