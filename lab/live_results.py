@@ -29,7 +29,7 @@ from lab.beside_paper import (
     tasks_of,
 )
 from lab.commands import one_line_errors
-from lab.live_runs import LiveRun, gpus_of, load
+from lab.live_runs import LiveRun, gpus_of, load, short
 from lab.over_today import summary
 from lab.overview import overview
 from lab.paper_method import PaperMethod, read
@@ -191,7 +191,7 @@ def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
         "answers, sent back",
         "evaluations",
         "tokens",
-        "min",
+        "minutes",
         "ratio by round",
         "winner",
         "the same on a GPU",
@@ -240,7 +240,7 @@ def _on_gpus(run: LiveRun) -> str:
 
 
 def _on_gpu(found: Evaluation) -> str:
-    outcome, name = found.outcome, found.device.name
+    outcome, name = found.outcome, short(found.device.name)
     if not isinstance(outcome, Timed):
         return f"**{outcome.kind}** on {name}"
     least = min(case.ratio for case in outcome.cases)
