@@ -30,13 +30,13 @@ from lab.side_by_side import fastest_rivals
 from lab.winners import fastest, verdict_of
 
 WORDS = (
-    "Times are device times with a cold L2, in us per call. *over today* is the speedup over the",
-    "fastest of today's kernels in SGLang and FlashInfer that can be run, timed side by side or",
-    "computed through the baseline, whichever is lower ([over today](../research/over-today.md)).",
-    "*% of limit* is the physical limit divided by the time; *% of streaming*, for calls larger",
-    "than the L2, the bandwidth relative to our fastest kernel that only moves the same bytes;",
-    "*above empty* the time beyond an empty launch. The last two columns and computed speedups",
-    "come from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
+    "Times are device times in us, with a cold L2. *over today* is the speedup over the fastest",
+    "of today's kernels in SGLang and FlashInfer that can be run, timed side by side or computed",
+    "through the baseline, whichever is lower ([over today](../research/over-today.md)). *% of",
+    "limit* is the physical limit divided by the time. *% of streaming* is the bandwidth of calls",
+    "larger than the L2, relative to our fastest kernel that only moves the same bytes; *above",
+    "empty* is the time above an empty launch. These two and computed speedups come from another",
+    "run on the same kind of GPU ([baselines](../research/baselines.md)).",
 )
 
 

@@ -150,7 +150,7 @@ def _keep(device: Device, *place: str, said: object) -> None:
             at, last = at.setdefault(last, {}), name
         at[last] = said
         text = json.dumps(known, indent=1, sort_keys=True) + "\n"
-        write_whole(RECORD, lzma.compress(text.encode()))
+        write_whole(RECORD, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     finally:
         os.close(folder)
 

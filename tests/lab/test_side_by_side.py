@@ -152,7 +152,7 @@ def test_rivals_that_cannot_be_run_are_named_with_the_reason() -> None:
             (said,) = (
                 line
                 for line in lines
-                if line.endswith(f": {rival.not_run}.") and line.startswith(f"- {rival.package} ")
+                if line.endswith(f": {rival.not_run}.") and line.startswith(f"- {rival.package}: ")
             )
             assert rival.kernel in said and (not rival.task or f"({rival.task})" in said)
     (waiting,) = (
