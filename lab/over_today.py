@@ -40,10 +40,11 @@ TODAY = "today"
 OPENING = """\
 # Live winners over today's kernels
 
-Written by `python -m lab.over_today`. *over today*: the speed of a task's fastest live winner from
-`sglang` divided by that of the fastest kernel, among those that can be run here, that an engine
-launches today for each case; means are geometric and weighted by case. lab/rivals.toml lists which
-kernels engines launch, for which calls, and why some are not run; it was read on {read} in
+This page is written by `python -m lab.over_today`. *over today* is the speed of a task's fastest
+live winner from `sglang` divided by that of the fastest kernel, among those that can be run here,
+that an engine launches today for each case; means are geometric and weighted by case.
+lab/rivals.toml lists which kernels engines launch, for which calls, and why some are not run; it
+was read on {read} in
 {versions}; `python -m lab.rivals check WHEEL` shows what another version changed.
 [baselines.md](baselines.md) says where these kernels do not meet the contracts. Only the device
 time of single launches is compared here; [decode-layer.md](decode-layer.md) shows the gain of a
@@ -73,8 +74,8 @@ launches a Triton kernel for up to 32 tokens, and so is silu_and_mul, for which 
 compiled at run time."""
 
 SUMMARY = """\
-Speedup of each task's fastest winner over the fastest kernel that SGLang 0.5.23 or FlashInfer
-0.7.2 launches today for each case, among those that we can run. [Over today's
+The table gives the speedup of each task's fastest winner over the fastest kernel that SGLang
+0.5.23 or FlashInfer 0.7.2 launches today for each case, among those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
 corrected. *Side by side*: winner and rival were timed in one run; *two runs*: each was timed
 against our baseline; *both*: some rivals in one way, some in the other; each case uses the lower
