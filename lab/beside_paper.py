@@ -58,13 +58,13 @@ def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]
     cases."""
     papers = [run for run in runs if run.summary.task in PAPER]
     ratios = {run.path: ratio for run in papers if (ratio := _by_events(run, method))}
-    yield from ("", f"## By the paper's timing, on {method.device.name}", "")
+    yield from ("", f"## With the paper's timing, on {method.device.name}", "")
     least = min(method.times, key=lambda time: time.mean_us)
-    yield "The speedup of each winner over the paper's baseline, whichever baseline its run had,"
-    yield "on the paper's twelve cases: 20 launches to warm up, then the mean of 100 event pairs,"
-    yield "from a C loop. An event pair takes longer than a small call: the shortest time here is"
+    yield "This table gives each winner's speedup over the paper's baseline, whichever baseline"
+    yield "its run had, on the paper's twelve cases: 20 launches to warm up, then the mean of 100"
+    yield "event pairs in a C loop. A pair takes longer than a small call: the shortest time is"
     yield f"{least.mean_us:.2f} us, for a kernel that takes {least.cold_us:.2f} us in a graph"
-    yield "with a cold L2. So these figures are less informative than the times above."
+    yield "with a cold L2, so these figures are less informative than the times above."
     yield ""
     yield from beside_the_paper(papers, ratios)
     medians = [

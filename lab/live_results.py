@@ -3,7 +3,7 @@
 > docs/results.md`.
 
 FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
-what research.paper_method printed of them, with --baselines what over_today takes.
+what lab.paper_method printed of them, with --baselines what over_today takes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lab.beside_paper import (
     tasks_of,
 )
 from lab.commands import one_line_errors
-from lab.live_runs import LiveRun, gpus_of, load
+from lab.live_runs import LiveRun, gpus_of, load, short
 from lab.over_today import summary
 from lab.overview import overview
 from lab.paper_method import PaperMethod, read
@@ -160,7 +160,7 @@ def _beside_the_aims(
     arms = [arm for arm in ("team", "single") if any(run.arm[1] == arm for run in runs)]
     last = [f"slowest case, {arm}" for arm in arms] if least else []
     heads = [f"from `sglang`, {arm}" for arm in arms]
-    yield table_row("task", "aim on an H200", *heads, *last)
+    yield table_row("task", "target on an H200", *heads, *last)
     yield table_row(*["---"] * (2 + len(heads) + len(last)))
     for task in sorted({run.summary.task for run in runs}):
         some = [run for run in runs if run.summary.task == task]
@@ -191,7 +191,7 @@ def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
         "answers, sent back",
         "evaluations",
         "tokens",
-        "min",
+        "minutes",
         "ratio by round",
         "winner",
         "the same on a GPU",
@@ -240,7 +240,7 @@ def _on_gpus(run: LiveRun) -> str:
 
 
 def _on_gpu(found: Evaluation) -> str:
-    outcome, name = found.outcome, found.device.name
+    outcome, name = found.outcome, short(found.device.name)
     if not isinstance(outcome, Timed):
         return f"**{outcome.kind}** on {name}"
     least = min(case.ratio for case in outcome.cases)

@@ -41,10 +41,11 @@ TODAY = "today"
 OPENING = """\
 # Live winners over today's kernels
 
-Written by `python -m lab.over_today`. *over today*: the speed of a task's fastest live winner from
-`sglang` divided by that of the fastest kernel, among those that can be run here, that an engine
-launches today for each case; means are geometric and weighted by case. lab/rivals.toml says which
-kernels engines launch, for which calls, and why some are not run; it was read on {read} in
+This page is written by `python -m lab.over_today`. *over today* is the speed of a task's fastest
+live winner from `sglang` divided by that of the fastest kernel, among those that can be run here,
+that an engine launches today for each case; means are geometric and weighted by case.
+lab/rivals.toml lists which kernels engines launch, for which calls, and why some are not run; it
+was read on {read} in
 {versions}; `python -m lab.rivals check WHEEL` shows what another version changed.
 [baselines.md](baselines.md) says where these kernels do not meet the contracts. Only the device
 time of single launches is compared here; [decode-layer.md](decode-layer.md) shows the gain of a
@@ -53,7 +54,7 @@ SIDE_BY_SIDE = """
 Side by side means in one process, on the same buffers, alternately, with the judge's method; the
 winner's results were compared with the oracle. The L2 is cold unless a column says warm. The
 fastest rival of a case is the one with the lowest ratio. A name with `-pdl` is the kernel with
-programmatic dependent launch, as in its engine: then each launch, of rival and winner, follows a
+programmatic dependent launch, as in its engine: each launch, of rival and winner, then follows a
 small kernel (torch's addition to one element) in a chain of at least 20 where memory allows, and
 the small kernel's time is subtracted. The same name without it is a plain launch. Cases with a
 ratio below 1 are lost."""
@@ -74,13 +75,13 @@ launches a Triton kernel for up to 32 tokens, and so is silu_and_mul, for which 
 compiled at run time."""
 
 SUMMARY = """\
-Speedup of each task's fastest winner over the fastest kernel that SGLang 0.5.23 or FlashInfer
-0.7.2 launches today for each case, among those that we can run. [Over today's
+The table gives the speedup of each task's fastest winner over the fastest kernel that SGLang
+0.5.23 or FlashInfer 0.7.2 launches today for each case, among those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
-corrected. *Side by side*: winner and rival timed in one run; *two runs*: each timed against our
-baseline; *both*: some rivals in one way, some in the other; each case uses the lower ratio. In
-two runs, topk_softmax and small calls of moe_align_block_size were compared with a library that
-SGLang no longer calls for them."""
+corrected. *Side by side*: winner and rival were timed in one run; *two runs*: each was timed
+against our baseline; *both*: some rivals in one way, some in the other; each case uses the lower
+ratio. The *two runs* figures compare topk_softmax and small calls of moe_align_block_size with a
+library that SGLang no longer calls for them."""
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def document(made: Sequence[FaultJudgement], seed: str) -> str:
     lines = [
         "# Planted faults: kernels that are wrong in one region of the valid domain",
         "",
-        f"Written by `python -m lab.planted --seed {seed}`, device `virtual`. Each"
+        f"This page is written by `python -m lab.planted --seed {seed}` on `virtual`. Each"
         " kernel is a task's baseline with a planted fault",
         "that is visible in only one drawn region. Kernels that are wrong on a valid case inside"
         f" their region are counted: {len(real)} of {len(made)}.",

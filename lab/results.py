@@ -69,8 +69,8 @@ def document(found: Found) -> str:
     lines = [
         "# Results",
         "",
-        "Written by `python -m lab.results` from recorded runs: each section names"
-        " its file. Times are microseconds per call.",
+        "This page is written by `python -m lab.results` from recorded runs; each section"
+        " names its file. Times are microseconds per call.",
         "",
         "- cold: CUDA-graph replay, none of the data in the L2",
         "- warm: CUDA-graph replay over one set of buffers",

@@ -201,7 +201,7 @@ def over_all(found: Sequence[TaskSideBySide]) -> str:
     few = sum(case.time.ratio < NAMED_BELOW for case in cases)
     waiting = sum(len(one.waiting) for one in found)
     open_end = (
-        f" {waiting} rivals that can be run were not timed yet: they can only lower the ratios."
+        f" {waiting} rivals that can be run have not been timed yet, and can only lower the ratios."
         if waiting
         else ""
     )
@@ -224,9 +224,9 @@ def not_timed(registry: Registry, found: Sequence[TaskSideBySide]) -> Iterator[s
         for rival in registry.of_task(one.task):
             for name in rival.measured:
                 if name in failures:
-                    yield f"- {_whose(registry, rival)}, `{name}`: not run: {failures[name]}"
+                    yield f"- {_whose(rival)}, `{name}`: not run: {failures[name]}"
                 elif name in one.waiting:
-                    yield f"- {_whose(registry, rival)}, `{name}`: not measured yet."
+                    yield f"- {_whose(rival)}, `{name}`: not measured yet."
 
 
 def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[str]:
@@ -240,12 +240,11 @@ def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[s
             kernel = f"{rival.kernel} ({rival.task})" if rival.task else rival.kernel
             by_reason.setdefault((rival.package, reason), []).append(kernel)
     for (package, reason), kernels in by_reason.items():
-        yield f"- {package} {registry.versions[package]}: {'; '.join(kernels)}: {reason}."
+        yield f"- {package}: {'; '.join(kernels)}: {reason}."
 
 
-def _whose(registry: Registry, rival: Rival) -> str:
-    version = registry.versions[rival.package]
-    return f"{rival.task}: {rival.kernel} of {rival.package} {version}"
+def _whose(rival: Rival) -> str:
+    return f"{rival.task}: {rival.kernel} of {rival.package}"
 
 
 def legend(registry: Registry, task: str) -> Iterator[str]:
@@ -253,5 +252,4 @@ def legend(registry: Registry, task: str) -> Iterator[str]:
     for rival in registry.of_task(task):
         if rival.measured:
             names = ", ".join(f"`{name}`" for name in rival.measured)
-            version = registry.versions[rival.package]
-            yield f"- {task}: {names}: {rival.kernel} of {rival.package} {version}; {rival.calls}."
+            yield f"- {task}: {names}: {rival.kernel} of {rival.package}; {rival.calls}."

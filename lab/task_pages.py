@@ -30,13 +30,13 @@ from lab.side_by_side import fastest_rivals
 from lab.winners import fastest, verdict_of
 
 WORDS = (
-    "Times are device times with a cold L2, in us per call. *over today* is the speedup over the",
-    "fastest of today's kernels in SGLang and FlashInfer that can be run, timed side by side or",
-    "computed through the baseline, whichever is lower ([over today](../research/over-today.md)).",
-    "*% of limit* is the physical limit divided by the time; *% of streaming*, for calls larger",
-    "than the L2, the bandwidth relative to our fastest kernel that only moves the same bytes;",
-    "*above empty* the time beyond an empty launch. The last two columns and computed speedups",
-    "come from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
+    "Times are device times in us, with a cold L2. *over today* is the speedup over the fastest",
+    "of today's kernels in SGLang and FlashInfer that can be run, timed side by side or computed",
+    "through the baseline, whichever is lower ([over today](../research/over-today.md)). *% of",
+    "limit* is the physical limit divided by the time. *% of streaming* is the bandwidth of calls",
+    "larger than the L2, relative to our fastest kernel that only moves the same bytes; *above",
+    "empty* is the time above an empty launch. These two and computed speedups come from another",
+    "run on the same kind of GPU ([baselines](../research/baselines.md)).",
 )
 
 
@@ -86,8 +86,8 @@ def page(name: str, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> st
 
 def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from (f"# {task.name}", "", f"{task.summary}.", "")
-    yield "Live runs of this task; [results.md](../results.md) covers all tasks. This page is"
-    yield "written by `python -m lab.task_pages`. To see a run's sources, prompts and answers:"
+    yield "This page, written by `python -m lab.task_pages`, lists the live runs of this task;"
+    yield "[results.md](../results.md) covers all tasks. To see a run's sources, prompts, answers:"
     yield f"`astra-chat report {runs[0].written_path} -o report.html`."
     gpus = gpus_of(runs)
     yield ""
@@ -110,12 +110,12 @@ def _without_runs(task: Task) -> Iterator[str]:
     """Yields what there is of a task that no live run has optimized yet: what it will be timed on,
     and beside what."""
     yield from (f"# {task.name}", "", f"{task.summary}.", "")
-    yield "No live run of this task was measured on a GPU yet. This page is written by"
-    yield "`python -m lab.task_pages`: what is timed, and what engines launch for it today."
+    yield "No live run of this task has been measured on a GPU yet. This page is written by"
+    yield "`python -m lab.task_pages` and lists the timed cases and what engines launch today."
     yield from ("", table_row("case", "weight", "MB"), table_row("---", "---", "---"))
     for case, weight in task.bench:
         yield table_row(case.label, f"{weight:g}", f"{task.least_bytes(case) / 1e6:.2f}")
-    yield from ("", table_row("today", "kernel", "for which calls"), table_row("---", "---", "---"))
+    yield from ("", table_row("today", "kernel", "used for"), table_row("---", "---", "---"))
     for rival in read_registry().of_task(task.name):
         yield table_row(rival.package, rival.kernel, rival.calls)
 

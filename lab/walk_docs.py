@@ -271,8 +271,8 @@ def document(walked: Sequence[WalkedPage]) -> str:
     parts = [
         "# Commands of the documentation, run",
         f"Written by `python -m lab.walk_docs`, which takes the commands from the pages: {counts}."
-        f" On {os.cpu_count()} cores, without a GPU and a key. Brackets say what was run instead,"
-        " or why a command was not run; lab/walk_docs.toml has these rules.",
+        f" They ran on {os.cpu_count()} cores, without a GPU or a key. Brackets say what ran"
+        " instead, or why a command was not run; lab/walk_docs.toml has these rules.",
     ]
     for page in walked:
         lines = [_line(one) for one in page.commands]

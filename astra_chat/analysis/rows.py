@@ -174,9 +174,9 @@ class EvaluationRow(RunColumns):
     judge_s: float
     """Seconds that all of the judge's steps took together, including the build."""
     gpu_s: float
-    """Seconds in which the evaluation held a real GPU's lease; part of judge_s."""
+    """Seconds for which the evaluation held the lock of a real GPU; part of judge_s."""
     gpu_wait_s: float
-    """Seconds in which the evaluation waited for a real GPU's lease; part of judge_s."""
+    """Seconds for which the evaluation waited for the lock of a real GPU; part of judge_s."""
     prompt_tokens: int
     """Prompt tokens of the model calls since the run's previous row."""
     completion_tokens: int

@@ -67,7 +67,7 @@ def _table(*rows: Sequence[str]) -> Iterator[str]:
 
 
 def _sums(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
-    yield "### Sums"
+    yield "### Summary"
     yield ""
     heads = ["set", "candidates", "correct", *REFUSED, NOT_JUDGED]
     heads += [f"over {base}" for base in OVER]
@@ -78,13 +78,13 @@ def _sums(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
         judged = [str(count[kind]) for kind in ("correct", *REFUSED, NOT_JUDGED)]
         line = [name, str(SETS[name]), *(judged if rows else [MISSING] * len(judged))]
         if late := sum(_late(one) for one in rows):
-            line[-1] += f", {late} of them for lack of time"
+            line[-1] += f" ({late} for lack of time)"
         if rows and missing:
             line[-1] += f", {missing} {MISSING}"
         lines.append([*line, *(_over(rows, base) for base in OVER)])
     yield from _table(*lines)
     yield ""
-    yield "Over a baseline: the median of correct candidates, and how many of them are faster."
+    yield "The last columns give the median ratio of correct candidates and how many are faster."
 
 
 def _late(one: Row) -> bool:
@@ -156,7 +156,7 @@ def _by_astra(own: Mapping[str, Row]) -> Iterator[str]:
     yield "### KernelBench by Astra: twelve problems"
     yield ""
     timed = any("over" in one for one in own.values())
-    heads = ["level, number", "a task comes", "tasks check"]
+    heads = ["level, number", "task created", "tasks check"]
     lines = [[*heads, "correct", *(f"over {b}" for b in OVER)] if timed else heads]
     for problem in (one for one in PROBLEMS if one in own):
         one = own[problem]

@@ -150,7 +150,7 @@ def _keep(device: Device, *place: str, said: object) -> None:
             at, last = at.setdefault(last, {}), name
         at[last] = said
         text = json.dumps(known, indent=1, sort_keys=True) + "\n"
-        write_whole(RECORD, lzma.compress(text.encode()))
+        write_whole(RECORD, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     finally:
         os.close(folder)
 
@@ -162,8 +162,9 @@ def document() -> str:
     lines = [
         "# Attacks",
         "",
-        "Ways to look fast without being fast, and the step of the judge that catches each. T, S"
-        " and H come from published catalogues (timing, semantics, harness); X are our own."
+        "This page lists ways to look fast without being fast, and the judge's step that catches"
+        " each. T, S and H come from published catalogues (timing, semantics, harness); X are our"
+        " own."
         " `python tests/attacks/suite.py` writes this page from `tests/attacks/attacks.toml` and"
         " from what `--record` recorded; a test runs the same table. Where several steps are"
         " named, each was also tried without the earlier ones.",

@@ -124,7 +124,7 @@ def test_lost_cases_come_first_the_worst_at_the_top(two_tasks: list[Comparison])
     assert f"| 2 of 14 | headers | jit | {waiting} |" in rmsnorm
     # The fastest with the data in the L2 is named where it is another.
     assert "| 1.200 (1.190 to 1.210) | 1.05 (jit) |" in each
-    assert "rivals that can be run were not timed yet" in over_all(found)
+    assert "rivals that can be run have not been timed yet" in over_all(found)
     assert len(each.strip().splitlines()) == 2 + 4
     assert over_all(found) in rest
     assert "tasks below 1: rmsnorm, silu_and_mul; cases below 0.97: 2 of 4" in over_all(found)
@@ -152,7 +152,7 @@ def test_rivals_that_cannot_be_run_are_named_with_the_reason() -> None:
             (said,) = (
                 line
                 for line in lines
-                if line.endswith(f": {rival.not_run}.") and line.startswith(f"- {rival.package} ")
+                if line.endswith(f": {rival.not_run}.") and line.startswith(f"- {rival.package}: ")
             )
             assert rival.kernel in said and (not rival.task or f"({rival.task})" in said)
     (waiting,) = (

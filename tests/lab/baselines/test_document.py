@@ -76,7 +76,7 @@ def test_kernels_that_miss_the_contract_are_told_apart() -> None:
     for cases, row in ((True, "| case | library, sglang |"), (False, "- over library, sglang: ")):
         text = document([(ON_H100.name, read(ON_H100))], cases)
         section = text.partition("## per_token_quant_fp8\n")[2].partition("\n## ")[0]
-        assert "do not meet the contract, over ours" in section and row in section
+        assert "do not meet the contract, divided by ours" in section and row in section
 
 
 def test_what_failed_is_said() -> None:
