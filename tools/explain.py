@@ -184,9 +184,10 @@ def _check_of_ranks(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         else "before three calls in ten, one rank was up to 2 ms late, on its GPU or on its host"
     )
     return [
-        f"{'; '.join(groups)}: each rank a process, without a pause between the calls of a burst",
-        f"{counted(record.elements, 'element')} compared one by one on their rank; the bits of"
-        " results that must be alike compared between ranks",
+        f"{'; '.join(groups)}: each rank ran in its own process, with no pause between the"
+        " calls of a burst",
+        f"{counted(record.elements, 'element')} were compared one by one on their rank; results"
+        " that must be alike were compared between ranks, bit for bit",
         f"from the task and the tester: {counted(len(record.visible), 'case')}; drawn at random"
         f" after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         stops,

@@ -109,7 +109,7 @@ def misfit(job: Wanted, device: Device) -> str:
     """Why a worker with this device cannot judge a job or a run's jobs; empty where it can."""
     if job.judge_sha256 != judge_sha256():
         return (
-            f"it asks for the judge {job.judge_sha256[:12]} of Astra {job.astra}, but this"
+            f"it asks for judge {job.judge_sha256[:12]} of Astra {job.astra}, but this"
             f" one is {judge_sha256()[:12]}: use the same version on both machines"
         )
     if not same_device(job.device, device):
