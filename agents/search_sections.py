@@ -45,7 +45,7 @@ def prices(context: ChatContext, state: RunState) -> Section | None:
     if judged is None or not isinstance(judged.outcome, Timed):
         return None
     text = prices_text(context.task, judged.outcome, judged.device)
-    return Section("Prices to reckon with", text, 2) if text else None
+    return Section("Costs to consider", text, 2) if text else None
 
 
 def ranks(context: ChatContext, state: RunState) -> Section | None:

@@ -39,8 +39,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.busy_noise")
     parser.add_argument("tasks", nargs="*", metavar="TASK", default=TASKS)
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N")
-    parser.add_argument("--judges", type=int, default=2, help="that evaluate in the second part")
-    parser.add_argument("--repeats", type=int, default=8, help="runs over all cases, of each part")
+    parser.add_argument(
+        "--judges", type=int, default=2, help="number of judges that evaluate in the second part"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=8, help="number of runs over all cases in each part"
+    )
     given = parser.parse_args()
     noise(given.device, given.repeats, given.tasks)
     with tempfile.TemporaryDirectory(prefix="astra-busy-") as name, ExitStack() as ended:

@@ -220,7 +220,9 @@ def read_layer(path: Path) -> DecodeLayer:
     try:
         return DecodeLayer.model_validate_json(read_recorded(path))
     except (OSError, ValidationError) as error:
-        raise BadInput(f"{path} contains no decode layer: {type(error).__name__}") from None
+        raise BadInput(
+            f"{path} contains no measurement of a decode layer: {type(error).__name__}"
+        ) from None
 
 
 def document(layer: DecodeLayer) -> str:

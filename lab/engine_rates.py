@@ -107,7 +107,7 @@ def summary(starts: Sequence[Start]) -> Iterator[str]:
     }
     if not all(rates.values()):
         raise BadInput(
-            f"no successful start of {', '.join(v for v, some in rates.items() if not some)}"
+            f"no start succeeded for {', '.join(v for v, some in rates.items() if not some)}"
         )
     yield ", ".join(f"{len(some)} starts {variant}" for variant, some in rates.items())
     for requests in sound[0].rates:
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--together", type=int, default=2, help="starts per variant in a group")
     parser.add_argument("--engine-arguments", default="", metavar="WORDS")
     parser.add_argument(
-        "--limit", type=float, default=3600, help="seconds after which no further start begins"
+        "--limit", type=float, default=3600, help="start nothing more after this many seconds"
     )
     parser.add_argument("--python", default=sys.executable, help="the engine's Python")
     given = parser.parse_args()

@@ -68,7 +68,7 @@ def main() -> None:
     from astra_chat.tools.task.folder import find_task
 
     parser = argparse.ArgumentParser(prog="python -m lab.estimates", description=__doc__)
-    parser.add_argument("task", nargs="*", help="default: all tasks with a scripted run")
+    parser.add_argument("task", nargs="*", help="tasks; default: all that have a scripted run")
     parser.add_argument("--gpu", default="h200", help="GPU model to estimate for")
     asked = parser.parse_args()
     device, found = pick_device("virtual", asked.gpu), []

@@ -29,8 +29,8 @@ def judging_processes(workers: int) -> Iterator[ProcessPoolExecutor]:
             yield pool
         except BrokenProcessPool:
             raise AstraError(
-                "a process that judges was killed, perhaps since memory ran out: start the command"
-                " again, with fewer --workers"
+                "a judging process was killed, perhaps because memory ran out: start the command"
+                " again with fewer --workers"
             ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

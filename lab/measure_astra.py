@@ -341,7 +341,7 @@ def main() -> None:
     parser.add_argument(
         "--device",
         default="virtual",
-        help="virtual, cuda or cuda:N, for judge, checks, noise and width",
+        help="device for judge, checks, noise and width: virtual, cuda or cuda:N",
     )
     parser.add_argument(
         "--repeats", type=int, default=8, help="for noise: runs over all cases of all tasks"

@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument(
         "--seed", default="1", help="Seed for the faults; the judges draw fresh seeds."
     )
-    parser.add_argument("--tasks", nargs="*", default=(), help="Only these; else all.")
+    parser.add_argument("--tasks", nargs="*", default=(), help="Only these tasks; default: all.")
     parser.add_argument("--out", type=Path, default=DOCUMENT)
     given = parser.parse_args()
     with one_line_errors():

@@ -215,7 +215,7 @@ def _wrong(wrong: Wrong) -> str:
         "not_accepted": "accept() in reference.py rejects it",
         "distribution": "drawn with probabilities that differ from the oracle's",
         "batch_variant": "the bits of a row depend on its batch",
-        "ranks_differ": "ranks hold different bits",
+        "ranks_differ": "ranks have different bits",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     said = f"wrong on {wrong.case.named}: {reasons[wrong.reason]}: {place}"

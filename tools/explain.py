@@ -184,9 +184,10 @@ def _check_of_ranks(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         else "before three calls in ten, one rank was up to 2 ms late, on its GPU or on its host"
     )
     return [
-        f"{'; '.join(groups)}: each rank a process, without a pause between the calls of a burst",
-        f"{counted(record.elements, 'element')} compared one by one on their rank; the bits of"
-        " results that must be alike compared between ranks",
+        f"{'; '.join(groups)}: each rank ran in its own process, with no pause between the"
+        " calls of a burst",
+        f"{counted(record.elements, 'element')} were compared one by one on their rank; results"
+        " that must be alike were compared between ranks, bit for bit",
         f"from the task and the tester: {counted(len(record.visible), 'case')}; drawn at random"
         f" after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         stops,
@@ -199,9 +200,9 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
     if task.ranks is not None:
         return _check_of_ranks(evaluation, record)
     sentences = [
-        f"{counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
-        f" {counted(record.elements, 'element')} compared one by one, NaN and infinity first;"
-        " shapes and dtypes come from the buffers",
+        f"{counted(record.calls, 'call')} on {counted(record.cases, 'case')}:"
+        f" {counted(record.elements, 'element')} were compared one by one, NaN and infinity first,"
+        " with shapes and dtypes taken from the buffers",
         f"known before the build: {counted(len(record.visible), 'case')}, from the tester, and"
         f" from the task with numbers that the judge drew (seed {_seed(record)})",
         f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')},"
@@ -210,8 +211,8 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f" {_hidden(record)}",
         "before each call, outputs were filled with NaNs or, in every third call, with ordinary"
         " numbers, so that unwritten elements become visible",
-        f"{record.read_bytes:,} bytes of read-only arguments compared with their contents before"
-        " the call",
+        f"{record.read_bytes:,} bytes of read-only arguments were compared with their"
+        " contents before the call",
         _outside(evaluation, record),
         *_repeats(evaluation, record),
         *_swept(record),
@@ -257,9 +258,8 @@ def _measured(timed: Timed) -> list[str]:
     weights = ", ".join(f"{case.case.label} {case.weight:g}" for case in cases)
     return [
         f"{min(blocks)} to {max(blocks)} blocks per case, in which the baseline and the"
-        " candidate, built with the same flags, take turns in random order, in one process and"
-        " with a cold L2; A/A at"
-        " most"
+        " candidate, built with the same flags, alternate in random order, in one process and"
+        " with a cold L2; A/A at most"
         f" {max(case.noise for case in cases):.2%}",
         f"weights in the mean: {weights}",
     ]
@@ -278,7 +278,7 @@ def _hidden(record: CheckRecord) -> str:
 
 def _outside(evaluation: Evaluation, record: CheckRecord) -> str:
     if evaluation.device.kind == "virtual":
-        between = f"; {record.guard_bytes:,} bytes between rows unchanged"
+        between = f"; {record.guard_bytes:,} bytes between rows were unchanged"
         return "every access was checked against the exact bounds of its argument" + (
             between if record.guard_bytes else ""
         )
@@ -310,7 +310,7 @@ def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
     sentences = []
     if used := record.how.get("same_buffers"):
         sentences.append(
-            f"{counted(used, 'call')} with other inputs at the same addresses: no stale results"
+            f"{counted(used, 'call')} with other inputs at the same addresses gave no stale results"
         )
     if replayed := record.how.get("graph"):
         sentences.append(
@@ -337,8 +337,8 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         return []
     return [
         f"the rms error came closest to its limit on {error.case.label},"
-        f" '{error.argument}': {error.candidate_ulps:.3g} ulp; the baseline has"
-        f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
+        f" '{error.argument}': {error.candidate_ulps:.3g} ulp; the baseline's is"
+        f" {error.baseline_ulps:.3g}, the limit {error.limit_ulps:.3g}",
         "the number of 16-bit results that differ from the nearest value is no larger than"
         " float32 arithmetic with a single rounding would cause",
     ]

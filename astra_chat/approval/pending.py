@@ -41,12 +41,13 @@ def waiting(path: Path) -> WaitingRun:
             return WaitingRun(transcript, asked, turns_of(transcript.records)[-1], kept)
     if transcript.ended is not None and transcript.ended.question:
         raise BadInput(
-            f"{transcript.path}: the run waits for an answer in its mailbox, not for a decision:"
+            f"{transcript.path}: the run is waiting for an answer in its mailbox, not for a"
+            " decision:"
             f" question {one_line(transcript.ended.question)}"
         )
     if transcript.ended is not None and transcript.ended.job:
         raise BadInput(
-            f"{transcript.path}: the run waits for the judge, not for a decision: job"
+            f"{transcript.path}: the run is waiting for the judge, not for a decision: job"
             f" {one_line(transcript.ended.job)[:12]}"
         )
     if transcript.ended is not None and transcript.ended.reason == "waiting":

@@ -46,7 +46,7 @@ def show_difference(out: Console, asked: Question, most: int | None = None) -> N
         out.print(Text(line, STYLES.get(line[:1], "")))
     if most is not None and len(lines) > most:
         out.print(
-            Text(f"... {len(lines) - most:,} more lines of the difference: press d to show all")
+            Text(f"... {len(lines) - most:,} more lines in the diff: press d to show them all")
         )
 
 
@@ -56,7 +56,7 @@ def _plan_lines(plan: Plan) -> list[Text]:
     lines = [
         Text(f"plan: {plan.title}", "bold"),
         Text(f"{plan.change}\nwhy: {plan.why}\nwhere: {plan.anchor}"),
-        Text(f"{expected}, by {plan.metric}{moves}"),
+        Text(f"{expected}; {plan.metric}{moves}"),
     ]
     return [*lines, Text(f"risk: {plan.risk}")] if plan.risk else lines
 

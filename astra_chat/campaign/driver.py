@@ -292,8 +292,9 @@ def _rows(file: CampaignFile, folder: Path, before: Index | None) -> dict[str, C
     gone = [name for name in known if name not in {plan.id for plan in plans}]
     if gone:
         raise BadInput(
-            f"{folder} has runs that the file no longer defines, such as {gone[0]}: you may change"
-            " only budgets and at_once, and add to lists; or choose another folder with --out"
+            f"{folder} contains runs that the file no longer defines, such as {gone[0]}: you"
+            " may change only budgets and at_once, and add to lists; or choose another"
+            " folder with --out"
         )
     return {plan.id: now(folder, plan, known.get(plan.id), locked) for plan in plans}
 

@@ -140,7 +140,7 @@ def _print_table(screen: Console, headings: Sequence[str], rows: Sequence[Sequen
         return
     which = [name for name in names if name in (*SHARED, "repeat")]
     screen.print(_of(columns, [name for name in names if name not in costs]))
-    screen.print(Text("\ntheir cost", "bold"))
+    screen.print(Text("\ncost", "bold"))
     screen.print(_of(columns, [*which, *costs]))
 
 

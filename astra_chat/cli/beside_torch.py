@@ -63,7 +63,8 @@ def beside_torch(
     a GPU.
 
     A KERNEL that defines `torch::Tensor forward(...)` is a torch extension: it may call some
-    operators of PyTorch and runs in an untrusted process of its own, by turns with the baselines.
+    PyTorch operators, and it runs in an untrusted process of its own, alternating with the
+    baselines.
     """
     from astra_chat.cli.judge import show_evaluation
     from astra_chat.cli.kernel_text import text_of
@@ -95,7 +96,10 @@ def lines(found: BesideModule) -> Iterator[str]:
     """The report as lines of text: what holds for all, then a line for each baseline."""
     allowed = "on" if found.tensor_float32 else "off"
     yield f"{found.task}: candidate {found.candidate} compared with PyTorch on {found.device}"
-    yield f"TF32 in products and convolutions of float32: {allowed} (tensor_float32 of task.toml)"
+    yield (
+        f"TF32 for float32 matrix products and convolutions: {allowed} (tensor_float32 of"
+        " task.toml)"
+    )
     yield (
         f"torch.compile: mode {found.mode}, best of {found.compilations} compilations, each"
         " starting with empty caches"

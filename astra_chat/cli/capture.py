@@ -24,8 +24,7 @@ def capture(
         list[str],
         typer.Option(
             metavar="NAME",
-            help="module:function, module:Class.method or torch.ops.space.name; repeat the"
-            " option for several.",
+            help="module:function, module:Class.method or torch.ops.space.name; may be repeated.",
         ),
     ],
     out: Annotated[

@@ -244,7 +244,7 @@ def _gpu() -> list[Point]:
     points.append(driver_point(driver, newest, _nvcc_release()))
     points.append(bindings_point(_package("cuda-bindings", "cuda"), newest))
     if torch_cuda_version() is None:
-        advice = "pip install torch, a CUDA build: timing on a GPU needs it"
+        advice = "timing on a GPU needs a CUDA build of PyTorch: pip install torch"
         points.append(
             Point(name="torch for CUDA", serves="cuda", ok=False, found="no", advice=advice)
         )
@@ -271,7 +271,10 @@ def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Poin
         return Point(name="driver", serves="cuda", ok=True, found=said)
     wanted = f"nvcc belongs to CUDA {nvcc[0]}.{nvcc[1]}"
     if nvcc[0] == runs[0]:
-        advice = f"{wanted}: machine code runs, but its PTX does not; a newer driver supports both"
+        advice = (
+            f"{wanted}: its machine code runs here, but its PTX does not; a newer"
+            " driver supports both"
+        )
         return Point(name="driver", serves="cuda", ok=True, found=said, advice=advice)
     advice = (
         f"{wanted}, which this driver does not support: install a driver for CUDA"

@@ -20,10 +20,10 @@ NewArgument = Annotated[
     Path, typer.Argument(metavar="NEW", help="The changed kernel.", callback=present)
 ]
 JunitOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")
+    Path | None, typer.Option(metavar="FILE", help="Write the result as a JUnit XML file.")
 ]
 SarifOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the findings as SARIF.")
+    Path | None, typer.Option(metavar="FILE", help="Write the findings as a SARIF file.")
 ]
 
 

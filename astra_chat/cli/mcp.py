@@ -23,7 +23,9 @@ def mcp(trust: TrustOption = False) -> None:
     if find_spec("mcp") is None or find_spec("mcp.server.mcpserver") is None:
         raise MissingDependency(f"the MCP SDK, version 2 or newer, is not installed: {INSTALL}")
     if sys.stdin.isatty():
-        raise BadInput("mcp is not for a terminal: configure an MCP client to start it")
+        raise BadInput(
+            "mcp is not meant to be run in a terminal: configure an MCP client to start it"
+        )
     note("loading the MCP server")
     from astra_chat.mcp.server import serve
 

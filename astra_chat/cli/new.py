@@ -79,7 +79,7 @@ def new(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="The kernel: a CUDA file (repeat the option for several), a folder of them, a"
+            help="The kernel: a CUDA file (may be repeated), a folder of them, a"
             " flashinfer-bench Definition (.json), a Triton kernel (.py), or a PyTorch module"
             " (.py) in KernelBench's form.",
             callback=present,

@@ -164,7 +164,7 @@ def _by_shape(table: ShapeTable) -> str:
     if table.gain is not None:
         words += f", {table.gain:.3f}x on {len(table.held_out)} others"
         words += f" (a tie below {table.least:.3f}x)"
-    return f"{words}; " + (f"not taken: {table.why}" if table.why else "taken")
+    return f"{words}; " + (f"not used: {table.why}" if table.why else "used")
 
 
 def _table(report: TuningReport) -> ResultTable:

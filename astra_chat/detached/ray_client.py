@@ -194,7 +194,7 @@ class RayClient:
                     return bytes(results)
                 if state != "running":
                     words = [line for line in told.splitlines() if line.strip()]
-                    raise Lost(words[-1] if words else "its worker has ended the lease")
+                    raise Lost(words[-1] if words else "its worker ended the lease")
                 self._wait()
         finally:
             with contextlib.suppress(Lost):

@@ -39,8 +39,8 @@ MAX_LABEL = 26
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
 UNTESTED = "warning: Astra has never been tested on a GPU of this kind"
 UNCONFIRMED = (
-    "unconfirmed: the best of several evaluations has a selection bias; confirm a winner on fresh"
-    " inputs and under the sanitizers with time --final"
+    "unconfirmed: the best of several evaluations is subject to selection bias; confirm a"
+    " winner on fresh inputs and under the sanitizers with time --final"
 )
 
 
@@ -102,7 +102,7 @@ def gpu_lines(cases: Sequence[AnyTime]) -> list[str]:
     return [
         f"GPU during timing: SM {span('sm_clock_mhz')} MHz, memory {span('memory_clock_mhz')} MHz,"
         f" {span('temperature_c')} C, {span('power_w')} W,"
-        f" NVML's reasons for its clocks: {bits or 'none'}"
+        f" clock event reasons (NVML): {bits or 'none'}"
     ]
 
 
@@ -165,7 +165,7 @@ def outcome_text(outcome: Outcome) -> Text:
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if isinstance(correct, Correct):
         where = "on all cases that were judged" if correct.left_out else "everywhere"
-        share = f"; within the tolerance {where}, the worst error at {correct.worst:.0%} of it"
+        share = f"; within the tolerance {where}; the largest error is {correct.worst:.0%} of it"
         text.append(share, style="")
         for note in correct.sampled:
             text.append(f"\n  sampled: {note}", style="dim")
@@ -259,7 +259,7 @@ class _Metrics:
             table.add_column("metric", no_wrap=True)
         table.add_column("value", justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
-        table.add_column("what it says", overflow="fold")
+        table.add_column("meaning", overflow="fold")
         for metric in self.metrics:
             figure = (number(metric.value), Text(metric.unit))
             if wide:
@@ -273,7 +273,10 @@ class _Metrics:
 def profile_line(profile: Profile) -> Text:
     text = Text(f"bottleneck ({profile.basis}): ", style="bold")
     text.append(f"{profile.bottleneck} — {profile.why}", style="")
-    limit = f"; physical limit {profile.limit_us:.2f} us, reached {profile.percent_of_limit:.0f} %"
+    limit = (
+        f"; physical limit {profile.limit_us:.2f} us, of which it reaches"
+        f" {profile.percent_of_limit:.0f} %"
+    )
     return text.append(limit)
 
 

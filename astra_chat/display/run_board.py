@@ -81,11 +81,11 @@ def doing(state: RunState, speaker: Speaker) -> str:
     match step:
         case Score(cases=cases):
             return (
-                f"scoring {counted(len(cases), 'case')} of the tester with seeded bugs; next: the"
+                f"scoring {counted(len(cases), 'case')} from the tester with seeded bugs; next: the"
                 " baseline"
             )
         case Baseline():
-            return f"judging the baseline; then {_rounds(state)} follow"
+            return f"judging the baseline; next: {_rounds(state)}"
         case Build(kernels=kernels):
             return f"building {kernels[0].candidate} ({_place(state)})"
         case Run(kernel=kernel):

@@ -160,7 +160,9 @@ class View:
             if words := recorded_text(header.repeats):
                 self._wrapped(Text(words, "bold green"))
         if (origin := header.origin) is not None:
-            words = f"branched off run {origin.run} after turn {origin.turn}, round {origin.rounds}"
+            words = (
+                f"branched from run {origin.run} after turn {origin.turn}, round {origin.rounds}"
+            )
             self._out.print(Text(words, "bold"))
         if self._brief:
             self._wrapped(Text(SHORTENED, "dim"))

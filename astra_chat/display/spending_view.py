@@ -109,7 +109,7 @@ def time_words(use: TimeUse) -> str:
     if use.lease_wait_s:
         words += f", waited for {use.lease_wait_s:.1f} s"
     if use.outside_steps_s >= 1:
-        words += f"; judge {use.outside_steps_s:.1f} s outside its steps"
+        words += f"; {use.outside_steps_s:.1f} s of the judge's time are outside its steps"
     return words or "no time was spent waiting"
 
 

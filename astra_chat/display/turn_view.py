@@ -237,7 +237,7 @@ def _plan_lines(plan: Plan, parent: str) -> list[Text]:
         Text(f"why: {plan.why}"),
         Text(f"where: {plan.anchor} (in {parent})", "dim"),
         Text(
-            f"predicts {predicted_text(plan.predicted_ratio)} over its parent, by {plan.metric}"
+            f"predicts {predicted_text(plan.predicted_ratio)} over its parent; {plan.metric}"
             f"{moves}",
             "dim",
         ),

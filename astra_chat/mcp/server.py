@@ -204,19 +204,19 @@ def _of_evaluations(jobs: Jobs, trust: bool) -> list[Tool]:
         wait_s: Wait = 60.0,
         **options: Unpack[JudgeOptions],
     ) -> JobStatus:
-        """Check, time and profile a kernel of a task. Returns when that is done, or after `wait_s`
-        with state running: then ask with `evaluation`."""
+        """Check, time and profile a kernel of a task. Returns when this is done, or after `wait_s`
+        seconds with the state `running`; in that case, poll with `evaluation`."""
         options["trust"] = trust
         task_folder(task)
         begun = jobs.begin(kernel, more_cases or [], final, task, **options)
         return await _awaited(jobs, begun.job, wait_s, context)
 
     async def evaluation(context: Context[Any, Any], job: str, wait_s: Wait = 60.0) -> JobStatus:
-        """Where an evaluation stands; waits up to `wait_s` for its end."""
+        """Return the state of an evaluation, after waiting up to `wait_s` seconds for its end."""
         return await _awaited(jobs, job, wait_s, context)
 
     async def evaluation_values(job: str) -> dict[str, Any]:
-        """All values of an evaluation that is done: every case, time, metric and step."""
+        """Return all values of a finished evaluation: every case, time, metric and step."""
         found = jobs.found(job)
         return {} if found is None else found.model_dump(mode="json")
 
@@ -250,7 +250,8 @@ def _of_mailboxes() -> list[Tool]:
         run: str | None = None,
         wait_s: Wait = 60.0,
     ) -> QuestionText:
-        """The oldest question of a mailbox without an answer; waits up to `wait_s` for one."""
+        """Return the oldest unanswered question in a mailbox, after waiting up to `wait_s` seconds
+        for one."""
         deadline, looking = time.monotonic() + wait_s, Waiting(Path(folder), role, run)
         told, number = "", 0
         try:
@@ -270,7 +271,7 @@ def _of_mailboxes() -> list[Tool]:
         folder: Box,
         id: str,
         reply: Annotated[
-            str, Field(description="The reply as JSON text; with `words` a kernel's source.")
+            str, Field(description="The reply as JSON text or, with `words`, a kernel.")
         ],
         words: Annotated[
             str | None, Field(description="What you did, if `reply` is a kernel.")
@@ -282,7 +283,7 @@ def _of_mailboxes() -> list[Tool]:
             bool, Field(description="Submit the answer even if it contradicts the run's facts.")
         ] = False,
     ) -> Given:
-        """Check an answer against schema and facts, and give it to the run."""
+        """Check an answer against the schema and the facts, and pass it to the run."""
         from astra_chat.mailbox.checking import answer
 
         question = find(Path(folder), id)
@@ -308,17 +309,17 @@ def _text_of(question: Question) -> QuestionText:
 
 def _of_runs() -> list[Tool]:
     async def runs(
-        folder: Annotated[str, Field(description="Folders that contain runs.")] = "transcripts",
+        folder: Annotated[str, Field(description="Folder that contains runs.")] = "transcripts",
     ) -> list[RunRow]:
-        """List the runs in a folder and what came of each, as `astra-chat runs list`."""
+        """List the runs in a folder and their results, like `astra-chat runs list`."""
         require_folder(Path(folder))
         return await anyio.to_thread.run_sync(Runs(Path(folder)).list)
 
     async def transcript(
         path: Annotated[str, Field(description="A transcript, or the folder of a run.")],
     ) -> dict[str, Any]:
-        """What came of a run: rounds, candidates, times, predictions, what was spent; the document
-        of `astra-chat replay --json`."""
+        """Return the results of a run: rounds, candidates, times, predictions, what was spent. This
+        is the document that `astra-chat replay --json` prints."""
         found = await anyio.to_thread.run_sync(read, Path(path))
         return summarize(found.records).model_dump(mode="json")
 

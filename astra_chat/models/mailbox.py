@@ -201,9 +201,9 @@ def prompt_text(
     kernel = (
         f", or with the kernel alone: `astra-chat mailbox answer {box} {meta.id} {KERNEL} --words"
         " TEXT`."
-        f"\nTo answer by hand, write {REPLY}, or {KERNEL} and then {WORDS}, beside this file"
+        f"\nTo answer by hand, write {REPLY}, or {KERNEL} and then {WORDS}, next to this file"
         if meta.kernel
-        else f".\nTo answer by hand, write {REPLY} beside this file"
+        else f".\nTo answer by hand, write {REPLY} next to this file"
     )
     how = (
         f"# Question to the {meta.role} of run {meta.run}, task {meta.task}\n\nQuestion {meta.id}:"

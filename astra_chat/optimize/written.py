@@ -104,7 +104,7 @@ def _patched(
     write_whole(own.patch, patch_text(changes, words).encode())
     yield f"{begun.file}: {gain}"
     if form.bridged:
-        yield f"its {form.bridged} calls the winner's launcher, {task.entry}; test this once"
+        yield f"its {form.bridged} calls the winner's launcher, {task.entry}: test this call once"
     yield f"patch: {own.patch}, for the file with sha256 {begun.sha256}"
     yield from _way(own, begun, place, text)
 

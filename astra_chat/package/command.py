@@ -49,7 +49,7 @@ def package(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The new folder.")
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to create.")
     ] = None,
     tasks: Annotated[
         list[Path] | None,
@@ -71,7 +71,7 @@ def package(
         typer.Option(
             "--proof",
             metavar="FILE",
-            help="For a plugin: a file that --prove wrote; repeat the option for several GPUs.",
+            help="For a plugin: a file that --prove wrote; may be repeated, once per GPU.",
         ),
     ] = None,
     prove: Annotated[

@@ -147,7 +147,7 @@ def _arch(found: Sequence[Winner], given: str | None) -> str:
 def _require_one_kind(proofs: Sequence[Proof], engine: Engine) -> None:
     for proof in proofs:
         if proof.engine != engine:
-            raise BadInput(f"a proof for {proof.engine} says nothing about {engine}")
+            raise BadInput(f"a proof for {proof.engine} does not apply to {engine}")
         if proof.arch != proofs[0].arch:
             raise BadInput(
                 f"the proofs are for {proofs[0].arch} and {proof.arch}: package each one separately"

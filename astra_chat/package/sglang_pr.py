@@ -288,6 +288,7 @@ def _words(winner: Winner, upstream: Upstream) -> str:
         f"- Add the row in `add/{KDA}/README.md`; the table names another workflow: ask first.\n"
         "- The launches are the winner's own `<<<>>>`, without PDL: SGLang asks for\n"
         "  `LaunchKernel(...).enable_pdl(...)`.\n"
-        "- Run test and benchmark on an H100 or H200, and the model before and after.\n"
+        "- Run the test and the benchmark on an H100 or H200, and the model before and after"
+        " the change.\n"
         f"{bench}\n"
     )

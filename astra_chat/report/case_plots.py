@@ -159,7 +159,10 @@ def errors(name: str, found: Sequence[tuple[str, str, float | None]]) -> Drawing
     axes.invert_yaxis()
     axes.set_xlabel("% of the tolerance, over all elements of all cases")
     plot.legend()
-    return plot.drawing("Against the float64 oracle. Errors are computed, never estimated.", None)
+    return plot.drawing(
+        "Errors are relative to the float64 oracle; they are always computed, never estimated.",
+        None,
+    )
 
 
 def case_rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:

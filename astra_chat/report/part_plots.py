@@ -79,7 +79,7 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
     plot.legend()
     caption = (
         "Measured: the physical limit; what a call takes beyond it with its data in the"
-        " L2; and what fetching the data from memory adds. Launch overhead of the host is"
+        " L2; and what fetching the data from memory adds. The host's launch overhead is"
         " in the table."
     )
     return plot.drawing(caption, "measured")
@@ -156,7 +156,7 @@ def seconds_by_step(name: str, spent: Spent) -> Drawing | None:
         )
     plot.axes.set_xlabel("s, all evaluations together")
     plot.legend()
-    return plot.drawing("Times from the clock of the machine that ran the judge.", None)
+    return plot.drawing("The clock of the machine that ran the judge was used.", None)
 
 
 def tokens_by_role(name: str, spent: Spent) -> Drawing | None:

@@ -96,8 +96,9 @@ def step(
 ) -> None:
     """Time one captured decode step with and without each winner, and compare the logits.
 
-    Variants take turns in one process, on one GPU. The report says which winners a package should
-    contain: `astra-chat package --proof` accepts it as a proof and leaves out the other winners.
+    The variants alternate in one process, on one GPU. The report says which winners a package
+    should contain: `astra-chat package --proof` accepts it as a proof and leaves out the other
+    winners.
     """
     import shlex
 

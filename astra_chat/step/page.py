@@ -30,7 +30,7 @@ def words(report: StepReport) -> Iterator[str]:
             for times in variant.times:
                 yield f"  {name:32} {_line(times)}".rstrip()
         if model.no_reference:
-            yield f"  no parity: {model.no_reference}"
+            yield f"  logits not compared with float32: {model.no_reference}"
     for name, one in report.operators.items():
         yield f"{name}: {one.finding}: {one.why}{_of_promise(one.share)}"
     if report.share is not None:

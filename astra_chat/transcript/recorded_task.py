@@ -28,7 +28,7 @@ def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
         if task.id != recorded.id:
             hashes = {name: sha256_of(text) for name, text in task.files().items()}
             raise BadInput(
-                f"{transcript.path} was judged with other files of {recorded.name}:"
+                f"{transcript.path} was judged with different files of {recorded.name}:"
                 f" {', '.join(_different(recorded.files, hashes))}; omit TASK to continue"
                 " with the recorded files"
             )

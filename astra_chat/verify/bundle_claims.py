@@ -45,7 +45,7 @@ def _signature(bundle: Bundle, key: bytes | None) -> Iterator[Claim]:
 
     why = ""
     if key is not None and key != stated:
-        why = "it was signed by another key"
+        why = "it was signed with a different key"
     elif not signs(stated, bundle.signature, bundle.manifest_text):
         why = "the signature does not match this manifest"
     yield claim(SIGNED, bundle.path.name, not why, why)
@@ -63,7 +63,7 @@ def _sources(bundle: Bundle, run: Run) -> Iterator[Claim]:
         if packed is None:
             yield unchecked(SOURCES, where, "not in the bundle")
         else:
-            yield claim(SOURCES, where, packed == source.encode(), "another text")
+            yield claim(SOURCES, where, packed == source.encode(), "the text differs")
 
 
 def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
@@ -123,7 +123,7 @@ def _samples(bundle: Bundle, run: Run) -> Iterator[Claim]:
             yield unchecked(SAMPLES, where, "not in the bundle")
         else:
             holds = sha256_of(text) == sha256_of_bytes(content)
-            yield claim(SAMPLES, where, holds, "other samples")
+            yield claim(SAMPLES, where, holds, "the samples differ")
 
 
 def samples(run: Run) -> Iterator[tuple[str, str, str]]:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from lab.baselines.foreign import Places
 
 PLACES = {
-    "--flashinfer": "FlashInfer's include folder, version of September 2025",
+    "--flashinfer": "FlashInfer's include folder, from September 2025",
     "--flashinfer-today": "FlashInfer's include folder, today's version",
     "--sglang": "the folder kernels/jit of the sglang package",
     "--library": "cubins of the compiled library of 2025",
     "--library-today": "cubins of today's compiled library",
-    "--triton": "what translate wrote",
-    "--cute": "what cute wrote",
+    "--triton": "the folder that translate wrote",
+    "--cute": "the folder that cute wrote",
 }
 
 
@@ -137,10 +137,12 @@ def parser() -> argparse.ArgumentParser:
         "--budget-s",
         type=float,
         default=math.inf,
-        help="end in time; FILE given again, only what it lacks is measured",
+        help="stop after this many seconds; if FILE is given again, only what it lacks is measured",
     )
     for each in (checks, measures):
-        each.add_argument("--task", action="append", help="one or more; else all shipped tasks")
+        each.add_argument(
+            "--task", action="append", help="a task, may be repeated; default: all shipped tasks"
+        )
         for option, words in PLACES.items():
             each.add_argument(option, type=Path, help=words)
     shows = commands.add_parser("show")

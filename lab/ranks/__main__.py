@@ -1,9 +1,10 @@
 """Kernels over several GPUs: times beside rivals, soaks, planted faults: `python -m lab.ranks`.
 
-rivals KERNEL.cu   the kernel by turns with the baseline, NCCL, PyTorch's symmetric memory and
-                   SGLang's all-reduce, each followed by the norm's kernel
-soak KERNEL.cu     10^5 calls of signal reuse with changing data, each compared on the device
-faults             planted faults of protocols and ranks: each must be found
+rivals KERNEL.cu   times the kernel alternately with the baseline, NCCL, PyTorch's symmetric memory
+                   and SGLang's all-reduce, each followed by the kernel of the norm
+soak KERNEL.cu     makes 10^5 calls that reuse signals, with changing data, and compares each on
+                   the device
+faults             judges planted faults in protocols and ranks: each must be found
 quantised          prints a kernel of allreduce_add_rmsnorm_quant_fp8
 """
 
@@ -88,7 +89,7 @@ def _judge(options: argparse.Namespace) -> RanksJudge:
 
 def _text(kernel: Path) -> str:
     if not kernel.is_file():
-        raise BadInput(f"{kernel} is no file")
+        raise BadInput(f"{kernel} is not a file")
     return kernel.read_text()
 
 
@@ -117,25 +118,29 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True)
-    timing = commands.add_parser("rivals", help="times beside rivals, on GPUs")
+    timing = commands.add_parser("rivals", help="time a kernel and its rivals, on GPUs")
     timing.add_argument("--tokens", type=_numbers, default=TOKENS, help="such as 1,8,64")
     timing.add_argument("--hidden", type=_numbers, default=HIDDEN, help="such as 4096,8192")
-    timing.add_argument("--rounds", type=int, default=ROUNDS, help="samples of each side and case")
+    timing.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="samples for each kernel and case"
+    )
     timing.add_argument("--json", type=Path, help="write the rows to this file")
     timing.set_defaults(run=time_rivals)
-    soaking = commands.add_parser("soak", help="many calls, each compared on the device")
+    soaking = commands.add_parser("soak", help="make many calls and compare each on the device")
     soaking.set_defaults(run=soak)
     faults = commands.add_parser("faults", help="judge planted faults")
     faults.add_argument("--only", default="", help="faults whose names contain this")
     faults.set_defaults(run=try_faults)
-    commands.add_parser("quantised", help="print a kernel").set_defaults(run=print_quantised)
+    commands.add_parser(
+        "quantised", help="print a kernel of allreduce_add_rmsnorm_quant_fp8"
+    ).set_defaults(run=print_quantised)
     for one in (timing, soaking):
         one.add_argument("kernel", type=Path)
     for one in (timing, soaking, faults):
-        one.add_argument("--task", default=TASK, help="a task with ranks")
+        one.add_argument("--task", default=TASK, help="a task for several GPUs")
         one.add_argument("--device", choices=("cuda", "virtual"), default="cuda")
-        one.add_argument("--calls", type=int, help=f"calls of a check; of a soak {SOAK:,}")
-        one.add_argument("--seed", help="up to 32 hex digits; default: drawn")
+        one.add_argument("--calls", type=int, help=f"number of calls; default of a soak: {SOAK:,}")
+        one.add_argument("--seed", help="seed, up to 32 hex digits; fresh by default")
     options = parser.parse_args()
     sys.exit(options.run(options))
 

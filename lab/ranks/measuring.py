@@ -180,5 +180,5 @@ def _norm(judge: RanksJudge, cases: Sequence[Case]) -> RankSide:
     seed = judge.entropy.cases.of(NORM).random()
     plans = record(build, task, rows, spec(judge.device.spec), seed)
     if not isinstance(plans, tuple):
-        raise AstraError(f"the baseline of {NORM} has no launch plans: {describe(plans)}")
+        raise AstraError(f"the baseline of {NORM} has no launch plan: {describe(plans)}")
     return side_of(NORM, build, plans)

@@ -1,8 +1,8 @@
-"""Judges published kernels of others again, and writes a row for each: docs/research/field.md.
+"""Judge kernels that others published, and write a row for each: docs/research/field.md.
 
-Nothing of a set is stored: it is read from the folder that the user fetched. OUT.jsonl gets a row
-as soon as there is one, OUT.md is their table. Pairs with a row there already are not judged again,
-unless they were not judged.
+Nothing of a set is stored here: it is read from the folder that the user fetched. Each row is
+appended to OUT.jsonl immediately, and OUT.md is a table of them. A pair that already has a row
+there is judged again only if the row says that it was not judged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rows:
                 if one["outcome"] != NOT_JUDGED or one["final"]
             }
         except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{known} has no rows of this command: {error!r}") from None
+            raise BadInput(f"{known} contains no rows of this command: {error!r}") from None
 
     def _file(self, suffix: str) -> Path | None:
         return self._out.with_name(f"{self._out.name}.{suffix}") if self._out else None
@@ -78,7 +78,7 @@ def judged(pair: PublishedPair, how: Judging, until_s: float) -> dict[str, Any]:
     left_s = until_s - began_s - AFTER_S
     found: dict[str, Any] = {}
     if not pair.left_out and left_s < SHORTEST_S:
-        found = {"problem": "its turn did not come in the time given"}
+        found = {"problem": "there was no time left for it"}
     elif not pair.left_out:
         limited = dataclasses.replace(how, timeout_s=min(how.timeout_s, left_s))
         try:
@@ -104,31 +104,54 @@ def chosen(asked: argparse.Namespace, seed: str) -> list[PublishedPair]:
     except ValueError:
         raise BadInput(f"--part {asked.part}: it must be K/N with 1 <= K <= N") from None
     if parts > 1 and asked.draw and not asked.seed:
-        raise BadInput("--part of drawn pairs needs --seed: each part must draw the same")
+        raise BadInput(
+            "--part requires --seed if pairs are drawn, because each part must draw the same ones"
+        )
     return found[part - 1 :: parts]
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m lab.rejudge", description=__doc__)
-    parser.add_argument("folder", type=Path, help="A set's folder, or a file of CUDA-L1's.")
-    parser.add_argument("--device", default="cuda:0", help="cuda:0, or cpu.")
-    parser.add_argument("--seed", default="", help="Seed of all inputs; drawn if it is not given.")
-    parser.add_argument("--only", default="", help="Pairs whose name holds this text.")
-    parser.add_argument("--draw", type=int, default=0, help="So many pairs, drawn by the seed.")
-    parser.add_argument("--cuda-only", action="store_true", help="Candidates that hold CUDA text.")
-    parser.add_argument("--part", default="1/1", metavar="K/N", help="Every Nth pair from the Kth.")
-    parser.add_argument("--workers", type=int, default=1, help="Pairs judged at the same time.")
-    parser.add_argument("--no-time", action="store_true", help="Check only.")
-    parser.add_argument("--no-compile", action="store_true", help="No torch.compile.")
+    parser.add_argument("folder", type=Path, help="The folder of a set, or a file of CUDA-L1.")
+    parser.add_argument("--device", default="cuda:0", help="Device to judge on: cuda:0 or cpu.")
+    parser.add_argument("--seed", default="", help="Seed for all inputs; fresh by default.")
     parser.add_argument(
-        "--compilations", type=int, default=3, help="The fastest of so many counts."
+        "--only", default="", help="Judge only pairs whose names contain this text."
     )
-    parser.add_argument("--limit-s", type=float, default=300.0, help="Seconds for a pair.")
-    parser.add_argument("--seconds", type=float, default=1e9, help="Seconds for all pairs.")
-    parser.add_argument("--cutlass", type=Path, help="CUTLASS, for candidates that include it.")
-    parser.add_argument("--set", default="", help="Name of the set in its rows.")
-    parser.add_argument("--turns", type=Path, help="Folder of the lock of commands on one GPU.")
-    parser.add_argument("--out", type=Path, help="OUT.jsonl and OUT.md.")
+    parser.add_argument(
+        "--draw", type=int, default=0, help="Judge this many pairs, drawn with the seed."
+    )
+    parser.add_argument(
+        "--cuda-only", action="store_true", help="Judge only candidates that contain CUDA code."
+    )
+    parser.add_argument(
+        "--part", default="1/1", metavar="K/N", help="Judge every Nth pair, starting with the Kth."
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="Number of pairs to judge at the same time."
+    )
+    parser.add_argument("--no-time", action="store_true", help="Check only; do not time.")
+    parser.add_argument("--no-compile", action="store_true", help="Do not time torch.compile.")
+    parser.add_argument(
+        "--compilations",
+        type=int,
+        default=3,
+        help="How many times to run torch.compile; the fastest result counts.",
+    )
+    parser.add_argument(
+        "--limit-s", type=float, default=300.0, help="Time limit per pair in seconds."
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="Time limit for all pairs in seconds."
+    )
+    parser.add_argument(
+        "--cutlass", type=Path, help="Folder of CUTLASS, for candidates that include it."
+    )
+    parser.add_argument("--set", default="", help="Name of the set, as written to its rows.")
+    parser.add_argument(
+        "--turns", type=Path, help="Folder of the lock that commands on one GPU share."
+    )
+    parser.add_argument("--out", type=Path, help="Write OUT.jsonl and OUT.md.")
     return parser
 
 

@@ -80,10 +80,10 @@ def test_the_planner_has_prices_with_their_arithmetic(context: ChatContext) -> N
     (round_us,) = re.findall(r"a round of loads from DRAM takes ([\d.]+) us", _told_metrics())
     assert f"{round_us} us from DRAM" in text, "one price in both texts"
     moved_us = 4 * 64 * 4 * 2 / H200.dram_bytes_per_s * 1e6
-    assert f"0.00205 MB at least / 4.8 TB a second = {moved_us:.3g} us" in text
+    assert f"at least 0.00205 MB / 4.8 TB per second = {moved_us:.3g} us" in text
     assert f"256 operations = {256 / H200.fp32_flops * 1e6:.3g} us" in text
     assert "tensor cores" not in text.partition("## Prices")[2].partition("##")[0], "no 16 bits"
-    assert "Prices to reckon with" not in prompt_of("coder", context, baseline_turns())
+    assert "Costs to consider" not in prompt_of("coder", context, baseline_turns())
 
 
 def _told_metrics() -> str:

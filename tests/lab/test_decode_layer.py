@@ -70,7 +70,7 @@ def test_a_step_is_a_layer_of_experts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_h200_and_h100_are_committed() -> None:
     assert [path.stem for path in RECORDED] == ["decode-layer-h100", "decode-layer-h200"]
-    with pytest.raises(BadInput, match="contains no decode layer"):
+    with pytest.raises(BadInput, match="contains no measurement of a decode layer"):
         read_layer(ROOT / "README.md")
 
 

@@ -87,7 +87,7 @@ def test_starts_are_measured_by_turns_and_their_counts_outlive_them(tmp_path: Pa
 def test_where_time_is_up_no_server_is_measured_or_left(tmp_path: Path) -> None:
     starts = program(tmp_path, limit_s=0.01)
     assert len(starts) == 3 and not any(one.rates or one.error for one in starts)
-    with pytest.raises(BadInput, match="no successful start of without, again, with"):
+    with pytest.raises(BadInput, match="no start succeeded for without, again, with"):
         list(summary(starts))
 
 
@@ -96,7 +96,7 @@ def test_a_start_that_fails_is_named(tmp_path: Path) -> None:
     starts = program(tmp_path, BROKEN="all")
     assert {one.error for one in starts if one.variant == "with"} == {"it ended with exit code 7"}
     assert all(one.rates for one in starts if one.variant != "with")
-    with pytest.raises(BadInput, match="no successful start of with"):
+    with pytest.raises(BadInput, match="no start succeeded for with"):
         list(summary(starts))
 
 

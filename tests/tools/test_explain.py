@@ -101,14 +101,14 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
     assert story(found, "time").state == "not asked for"
     told = "\n".join(story(found, "check").saw)
     for words in (
-        "9 calls on 2 cases, 1,234 elements",
+        "9 calls on 2 cases: 1,234 elements",
         "seed 41",
         "7x88 float32 binary offset 1",
         "5,678 bytes",
         "exact bounds",
         "2 calls with other inputs at the same addresses",
         "3 repeated calls: deterministic",
-        "0.31 ulp; the baseline has 0.25, limit 0.5",
+        "0.31 ulp; the baseline's is 0.25, the limit 0.5",
         "drawn but not used: 1x8 special",
         "3 of 9 blocks",
     ):

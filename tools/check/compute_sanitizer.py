@@ -49,7 +49,7 @@ SITES = "Barrier error detected. Divergent thread(s) in block"
 not come. PTX allows the former (only the threads of one warp have to come together), and
 warp-specialized kernels do it: seen on an H100 for bar.sync with and without a count, not for
 barrier.sync. A report of anything else counts before it."""
-ADVICE = "; barrier.sync, or one barrier instruction for all warps, has no such report"
+ADVICE = "; barrier.sync, or one barrier instruction for all warps, does not cause this report"
 _PREFIX = "========= "
 _NOISE = re.compile(
     r"COMPUTE-SANITIZER|(ERROR|RACECHECK|LEAK) SUMMARY: |Saved host|Target application"

@@ -234,7 +234,7 @@ class BaselineErrors:
             note = (
                 f"{norm.share:.1%} of the results are not the nearest {dtype}; of the"
                 f" baseline's, {own_share:.1%} are not, and at most {most:.1%} are"
-                " allowed: compute in float32, round once"
+                " allowed: compute in float32 and round once"
             )
             return _wrong(arg, case, got, expected, ran, np.flatnonzero(off), note)
         if norm.ulps <= limit:

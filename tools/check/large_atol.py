@@ -32,7 +32,7 @@ def large_atol(task: Task, oracle_cases: Sequence[OracleCase]) -> list[str]:
             passes = f"; {ALONE}" if share >= 1 else ""
             lines.append(
                 f"tolerance of {name}, {dtype}: atol {tolerance.atol:g} is {size} the median result"
-                f" {median:.2g} on {oracle_case.case.named}{passes}; better:"
+                f" {median:.2g} on {oracle_case.case.named}{passes}; use"
                 f" {LARGE * median:.0e} or less"
             )
     return lines

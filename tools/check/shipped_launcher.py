@@ -81,7 +81,7 @@ def _slow(
 
 
 def _busy(oracle_case: OracleCase, own_us: float, baseline_us: float) -> Refused:
-    times = f"{own_us:,.0f} us, the baseline's {baseline_us:,.0f}"
+    times = f"{own_us:,.0f} us, a call of the baseline for {baseline_us:,.0f} us"
     return _refused(f"a call keeps the host busy for {times}", oracle_case.case)
 
 

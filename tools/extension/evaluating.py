@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from astra_chat.tools.judge_steps import Evaluating
 
 ON_VIRTUAL = (
-    "a torch extension runs on a real GPU only: judge it there (--device cuda, or --judge detached"
+    "a torch extension runs only on a real GPU: judge it there (--device cuda, or --judge detached"
     " with a worker on a machine with a GPU)"
 )
 NO_PROFILE = "a torch extension is not profiled: its launches are not recorded"
@@ -122,7 +122,7 @@ class EvaluatedExtension:
         oracle_cases = bench.oracle_cases("check", [*cases, *timed])
         index = bench.device.index
         asked = {**how, "device": f"cuda:{index}", "seed": seed.of("questions").text}
-        bench.tell("check", 0, 1, "two walled processes")
+        bench.tell("check", 0, 1, "two isolated processes")
         asking = questioned(
             self._task,
             built.library,
@@ -179,10 +179,12 @@ class EvaluatedExtension:
             self.rows += turn.rows(case, compilations)
         weights = [weight for _, weight in weighted]
         oracle_cases = [run.oracle_case for run in runs]
-        bench.tell("time", 0, 1, "the baseline beside eager")
+        bench.tell("time", 0, 1, "the baseline and eager PyTorch")
         baseline = self._baseline(list(zip(oracle_cases, weights, strict=True)))
         if not isinstance(baseline, list):
-            raise BadInput(f"the baseline of {self._task.name} cannot be timed beside its module")
+            raise BadInput(
+                f"the baseline of {self._task.name} cannot be timed together with its module"
+            )
         times = [
             turn.measured(beside, _shares(self.rows, beside.case))
             for turn, beside in zip(turns, baseline, strict=True)
@@ -203,7 +205,7 @@ class EvaluatedExtension:
         if not isinstance(found, list):
             return found
         if said := next((one for one in found if isinstance(one, str)), ""):
-            raise BadInput(f"eager of {self._task.name} cannot be timed: {said}")
+            raise BadInput(f"eager PyTorch on {self._task.name} cannot be timed: {said}")
         return [one for one in found if isinstance(one, MeasuredTime)]
 
 
@@ -223,7 +225,7 @@ def _shares(rows: Sequence[ModuleTime], case: Case) -> str:
         for row in rows
         if row.case == case
     ]
-    return f"beside PyTorch: {', '.join(said)}"
+    return f"compared with PyTorch: {', '.join(said)}"
 
 
 def _against(times: Sequence[MeasuredTime]) -> str:

@@ -54,7 +54,7 @@ def extension_findings(source: str, task: Task, *, kernels: bool = True) -> tupl
         *_forward(code, [arg.name for arg in task.args if arg.read]),
     ]
     if kernels and not _launches(code):
-        what = "no kernel of its own is launched: a torch extension has at least one __global__"
+        what = "the extension launches no kernel of its own: it needs at least one __global__"
         found.append(Finding(line=1, what=f"{what} function, launched with <<<...>>>"))
     return in_short(found)
 

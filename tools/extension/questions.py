@@ -30,8 +30,8 @@ from astra_vgpu.ground.errors import BadInput
 PROGRAM = "astra_chat.tools.extension.inside.asked"
 TIMEOUT_S = 560.0
 TRUST = (
-    "torch extension: weaker than a plan. Its host code ran in an untrusted process, which launched"
-    " and timed its own calls; results were compared by another process"
+    "torch extension: weaker evidence than a launch plan. Its host code ran in an untrusted"
+    " process, which launched and timed its own calls; results were compared by another process"
 )
 """What every verdict on an extension says of its evidence."""
 HARMLESS = frozenset(
@@ -41,8 +41,9 @@ HARMLESS = frozenset(
 """Findings that are no fault here: the contract says which shapes and how precise, and library
 calls are allowed."""
 NOTED = {
-    "library_does_the_job": "library operators do all of the module's work, too",
-    "imprecise": "other values than the contract's cases show errors near the tolerance",
+    "library_does_the_job": "library operators do all of the module's work",
+    "imprecise": "on values other than those of the contract's cases, errors are near the"
+    " tolerance",
 }
 
 
@@ -60,7 +61,7 @@ class Questioned:
         """The first thing that is wrong, contract cases first. Raises BadInput where the task's
         module cannot be asked at all."""
         if "problem" in self.found:
-            what = f"its module cannot be asked beside an extension: {self.found['problem']}"
+            what = f"its module cannot be compared with an extension: {self.found['problem']}"
             raise BadInput(f"{task.name}: {what}")
         said = [*self.found["cases"]]
         for text, run in zip(said, self.runs, strict=False):

@@ -78,7 +78,7 @@ RULES = (
     Rule("thread_local", KEPT),
     Rule(
         "uintptr_t intptr_t",
-        "what a call does must not depend on where its tensors lie",
+        "what a call does must not depend on the addresses of its tensors",
     ),
     Rule("mutex once_flag call_once atomic_flag condition_variable", KEPT),
 )

@@ -48,15 +48,15 @@ class TimedTurns:
         burst = self.found["burst_us"]
         if burst > BURST_RATIO * self.candidate_us + BURST_US:
             return (
-                f"its process reports {self.candidate_us:.1f} us for a replay, but replays one"
-                f" after the other took {burst:.1f} us each by our clock"
+                f"its process reports {self.candidate_us:.1f} us for a replay, but consecutive"
+                f" replays took {burst:.1f} us each according to the judge's clock"
             )
         return ""
 
     def rows(self, case: Case, compilations: int) -> list[ModuleTime]:
         """The four baselines on the case."""
         compiled = [f"compile {number + 1}" for number in range(compilations)]
-        none = "no compilation was asked for (--compilations 0)"
+        none = "no compilation was requested (--compilations 0)"
         rows = []
         for ways, names, why in (
             (["eager"], ("eager", "eager, CUDA graph"), ""),

@@ -83,7 +83,10 @@ def _fixed(inputs: Mapping[str, Any]) -> Iterator[str]:
     for name, arg in inputs.items():
         if numbers := [extent for extent in arg["shape"] if extent.isdecimal()]:
             some = ", ".join(dict.fromkeys(numbers))
-            yield f"{name}: the module allows one value for the size {some}, so no case varies it"
+            yield (
+                f"{name}: the module allows only one value for the size {some}, so no case"
+                " varies it"
+            )
 
 
 def _free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -17,10 +17,10 @@ DEMO_BYTES = 2**20
 LARGEST = 128
 FLAGS = ["-O3", "-std=c++17"]
 SPEED = """\
-# Candidates are timed beside baseline.cu (measured on a GPU, estimated on the virtual one). Those
-# are plain kernels that Astra wrote from the module's operators, not those that PyTorch runs: no
-# verdict here compares with PyTorch. On a GPU, `astra-chat torch` times a candidate beside eager
-# and torch.compile, each replayed as a CUDA graph too."""
+# Candidates are compared with baseline.cu (measured on a GPU, estimated on the virtual one). Its
+# plain kernels were written by Astra from the module's operators; PyTorch runs other ones, so no
+# verdict here is a comparison with PyTorch. On a GPU, `astra-chat torch` times a candidate against
+# eager and torch.compile, also replayed as CUDA graphs."""
 ITEMS: dict[str, int] = {str(name): size for name, size in ITEM_BYTES.items()}
 
 
@@ -77,8 +77,8 @@ def module_toml(
 
 def _tf32(file: str, *, allowed: bool) -> str:
     if allowed:
-        return f"{file} allows TF32 in products of float32"
-    return f"{file} does not allow TF32 in products of float32"
+        return f"{file} allows TF32 for float32 matrix products"
+    return f"{file} does not allow TF32 for float32 matrix products"
 
 
 def _args(contract: Mapping[str, Any], results: Sequence[str], scratch: str) -> Iterator[str]:

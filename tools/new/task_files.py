@@ -48,7 +48,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
         f"# Contract of {name}. Each comment that starts with {MARK} is for you: correct what it",
-        "# names, then delete it. `astra-chat tasks check` of this folder lists what is left.",
+        "# names, then delete it. `astra-chat tasks check` on this folder lists what is left.",
         "schema = 2",
         f'name = "{name}"',
         _summary(name, draft),
@@ -68,7 +68,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *(f"    {row}," for row in _check_rows(draft)),
         "]",
         "",
-        f"# {MARK}: the sizes that your program calls, weighted by how often it does.",
+        f"# {MARK}: the sizes that your program uses, weighted by how often it uses them.",
         "bench = [",
         *(f"    {row}," for row in _bench_rows(draft, (4096, 256))),
         "]",
@@ -131,7 +131,7 @@ def _toml(value: object) -> str:
 def _summary(name: str, draft: Draft) -> str:
     if draft.summary:
         return f"summary = {json.dumps(draft.summary)}"
-    return f'summary = "{name}"  # {MARK}: the formula, in a line; the agents read it'
+    return f'summary = "{name}"  # {MARK}: the formula, on one line; the agents read it'
 
 
 def _flops(draft: Draft) -> str:
@@ -220,7 +220,7 @@ def _require(draft: Draft) -> list[str]:
 def _dims(draft: Draft) -> list[str]:
     lines = [
         "",
-        "# multiple_of_bytes = 16 says of a dim that its rows fill whole 16-byte vectors.",
+        "# multiple_of_bytes = 16 means that rows of this dim fill whole 16-byte vectors.",
     ]
     for index, name in enumerate(draft.dims):
         note = f" ({draft.notes[name]})" if name in draft.notes else ""

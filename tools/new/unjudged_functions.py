@@ -34,7 +34,7 @@ def changed_functions(build: Build, task: Task, source: str, baseline: Build) ->
             )
         ]
     except BadInput as error:
-        return [Finding(line=1, what=f"a function beside that of the task cannot be read: {error}")]
+        return [Finding(line=1, what=f"another function of the file cannot be read: {error}")]
     own, found = texts[0][0], list[Finding]()
     present = [name for name, one in others.items() if own.line(one.name) or name in kept]
     kernels = list(_changed_kernels(build, baseline)) if present else []

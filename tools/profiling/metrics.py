@@ -279,7 +279,7 @@ def read(metrics: Mapping[str, Metric], spec: GpuSpec) -> Reading:
     )
     if stalls:
         first = stalls[0]
-        why += f"; of a warp's cycles {first.value:.0f} % wait for {_reason_of(first)}"
+        why += f"; {first.value:.0f} % of a warp's cycles are spent waiting for {_reason_of(first)}"
     return Reading(bottleneck, why, (*_roofline(value, spec), *stalls))
 
 

@@ -162,7 +162,7 @@ def failure_of(ended: Ended, case: Case) -> Failure:
     """The outcome of a group that was ended. Raises MissingDependency for the machine's fault."""
     failed = ended.failed
     if ended.kind == "lacking":
-        raise MissingDependency(f"{ended.message} (before any launch: GPUs need peer access)")
+        raise MissingDependency(f"{ended.message} (before any launch: the GPUs need peer access)")
     if ended.kind == "timed_out":
         return TimedOut(step="check", limit_s=ended.limit_s, note=ended.message)
     if ended.kind == "unsafe" and failed is not None:
@@ -214,7 +214,7 @@ def _unlike(bursts: Sequence[Sequence[Burst]], contract: RanksContract, case: Ca
         got=0.0,
         bad=0,
         total=0,
-        note=f"call {call}: of {', '.join(contract.alike)} all ranks must hold the same bits",
+        note=f"call {call}: all ranks must have the same bits of {', '.join(contract.alike)}",
     )
 
 

@@ -187,7 +187,7 @@ class RankGroup:
             try:
                 member.process.wait(KILL_S)
             except subprocess.TimeoutExpired:
-                what = f"the process of rank {member.rank} ({member.process.pid}) does not end"
+                what = f"the process of rank {member.rank} ({member.process.pid}) is still running"
                 raise AstraError(f"{what} {KILL_S:.0f} s after SIGKILL: reset its GPU") from None
             for stream in (member.process.stdin, member.process.stdout, member.errors):
                 if stream is not None:
@@ -238,7 +238,9 @@ class RankGroup:
         what = f"rank {member.rank} ended ({by}) {member.where}{member.last_error()}"
         if not member.messages:  # no code of a candidate has run
             raise AstraError(what)
-        return Ended("crashed", member.rank, f"{what}; its peers, which wait for it, were ended")
+        return Ended(
+            "crashed", member.rank, f"{what}; its peers, which were waiting for it, were stopped"
+        )
 
     def _silent(self, waiting: Sequence[_Member], limit_s: float) -> Ended:
         """A rank that has not even launched is late; its peers wait for it."""
@@ -246,12 +248,14 @@ class RankGroup:
             m for m in waiting if not isinstance(m.messages[-1], Launched)
         ]
         if late and len(late) < len(waiting):
-            what = f"rank {late[0].rank} is late {late[0].where}: no call launched for"
-            message = f"{what} {limit_s:g} s; its peers, which wait for it, were ended"
+            what = f"rank {late[0].rank} is late {late[0].where}: it has launched no call for"
+            message = f"{what} {limit_s:g} s; its peers, which were waiting for it, were stopped"
             return Ended("timed_out", late[0].rank, message, limit_s)
         names = " and ".join(str(m.rank) for m in waiting)
         what = f"ranks {names} reported nothing for {limit_s:g} s {waiting[0].where}"
-        message = f"{what}: a kernel waits for a signal that does not come; all were ended"
+        message = (
+            f"{what}: a kernel is waiting for a signal that never comes; all ranks were stopped"
+        )
         return Ended("timed_out", waiting[0].rank, message, limit_s)
 
 

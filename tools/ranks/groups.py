@@ -49,13 +49,15 @@ def numbers_of(task: Task, device: Device) -> RankNumbers:
     legal = tuple(number for number in numbers if number <= there)
     if not legal:
         raise MissingDependency(
-            f"{task.name} needs at least {numbers[0]} GPUs: the driver shows {there};"
+            f"{task.name} needs at least {numbers[0]} GPUs, but the driver shows {there}:"
             " use --device virtual"
         )
     names = {cuda_device(index).name for index in range(legal[-1])}
     if len(names) > 1:
         found = ", ".join(sorted(names))
-        raise MissingDependency(f"all ranks must be on GPUs of one kind, these are {found}")
+        raise MissingDependency(
+            f"all ranks must be on GPUs of the same kind, but these are {found}"
+        )
     return RankNumbers(legal, legal[-1])
 
 

@@ -19,7 +19,7 @@ from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import AnyTime, Case, Device, Outcome, Profile, candidate_id
 from astra_vgpu.ground.errors import BadInput
 
-UNSCORED = "seeded bugs are not run on several GPUs"
+UNSCORED = "seeded bugs are not supported on several GPUs"
 
 
 class RanksJudge(TuningJudge):
@@ -100,13 +100,16 @@ class RanksJudge(TuningJudge):
 
     def tune(self, source: str, points: int, measured: int) -> Tuning:
         """Raises BadInput: constants of such a kernel are not tuned."""
-        raise BadInput(f"{self.task.name} has ranks, and constants are tuned on one GPU: --tune 0")
+        raise BadInput(
+            f"{self.task.name} is for several GPUs, but constants can be tuned"
+            " only for one: use --tune 0"
+        )
 
     def beside_module(
         self, source: str, weighted: Weighted, compilations: int, mode: str
     ) -> BesideModule | Outcome:
         """Raises BadInput: a module of PyTorch runs on one GPU."""
-        raise BadInput(f"{self.task.name} has ranks, and a PyTorch module runs on one GPU")
+        raise BadInput(f"{self.task.name} is for several GPUs, but a PyTorch module runs on one")
 
     def _begun_ranks(self, source: str) -> RanksEvaluating:
         seed = self.entropy.evaluation(candidate_id(source))

@@ -62,5 +62,8 @@ def _unequal(plans: Sequence[LaunchPlan], count: int) -> str:
     each other launch alike. "" where none has."""
     for at, plan in enumerate(plans):
         if len(plan.nodes) != len(plans[at % count].nodes):
-            return f"{plan.case.label}: {len(plan.nodes)} launches, other ranks have another number"
+            return (
+                f"{plan.case.label}: this rank makes {len(plan.nodes)} launches, other"
+                " ranks a different number"
+            )
     return ""

@@ -82,11 +82,16 @@ def signal_faults(ptx: str) -> list[str]:
 def _one_sided(seen: Sequence[Access]) -> Iterator[str]:
     sends, waits = any(one.stores for one in seen), any(one.loads for one in seen)
     if sends and not waits:
-        yield ("no kernel waits for a peer: a plain load in a loop is no wait; use ld.acquire.sys")
+        yield (
+            "no kernel waits for a peer: a loop of plain loads does not count as a wait;"
+            " use ld.acquire.sys"
+        )
     if waits and not sends:
-        yield "no kernel signals a peer: a plain store is no signal; use st.release.sys"
+        yield (
+            "no kernel signals a peer: a plain store does not count as a signal; use st.release.sys"
+        )
     if not (sends or waits):
-        yield "the ranks exchange no signal: use st.release.sys and ld.acquire.sys"
+        yield "the ranks exchange no signals: use st.release.sys and ld.acquire.sys"
 
 
 def _faults(seen: Sequence[Access]) -> Iterator[str]:
@@ -95,8 +100,9 @@ def _faults(seen: Sequence[Access]) -> Iterator[str]:
             continue
         if one.scope != "sys":
             yield (
-                f"{one.opcode} has the scope of this GPU ({one.scope}): a peer's GPU need not see"
-                " it, or what it orders; use .sys (atomics: the _system form)"
+                f"{one.opcode} has a scope within this GPU ({one.scope}): a peer's GPU may"
+                " see neither the access nor the order that it imposes; use .sys (for atomics, the"
+                " _system form)"
             )
         elif one.is_bare_flag:
             if one.stores and not any(before.is_fence for before in seen[:at]):
@@ -106,7 +112,7 @@ def _faults(seen: Sequence[Access]) -> Iterator[str]:
                 )
             if one.loads and not any(_orders_reads(after) for after in seen[at + 1 :]):
                 yield (
-                    f"{one.opcode} waits for a peer, but nothing orders the reads behind it: load"
+                    f"{one.opcode} waits for a peer, but nothing orders the reads after it: load"
                     " with ld.acquire.sys, or call __threadfence_system() after the wait"
                 )
 

@@ -67,13 +67,13 @@ class Taxes:
             (m.TAX_BARRIERS, self.barriers_us, "us", "of the time: ranks wait for each other"),
             (m.TAX_LINKS, self.links_us, "us", "of the time: bytes and dependent loads over links"),
             (m.TAX_LAUNCHES, self.launches_us, "us", "of the time: launches after the first"),
-            (m.TAX_SHARE, 100 * paid / total_us, "%", "of the time are taxes of several GPUs"),
-            (m.RANK_WAITS, self.waits, "", "times that a rank waits for its peers"),
+            (m.TAX_SHARE, 100 * paid / total_us, "%", "of the time are taxes for several GPUs"),
+            (m.RANK_WAITS, self.waits, "", "waits of a rank for its peers"),
             (
                 m.LINK_BYTES,
                 self.link_read_bytes + self.link_written_bytes,
                 "B",
-                "of peers' memory read or written by a rank, each byte once",
+                "of its peers' memory that a rank reads or writes, counting each byte once",
             ),
             (m.OWN_SHARED_BYTES, self.own_bytes, "B", "of its own shared memory that a rank reads"),
         )
@@ -88,7 +88,7 @@ class Taxes:
             f"{self.launches} launches": self.launches_us,
         }
         largest = max(by_us, key=lambda name: by_us[name])
-        return f"the largest tax of several GPUs: {largest}, {by_us[largest]:.2f} us"
+        return f"the largest tax for several GPUs: {largest}, {by_us[largest]:.2f} us"
 
 
 def taxes_of(

@@ -27,7 +27,10 @@ UNPROVEN = 2.0
 is validated: taxes are not."""
 LOAD_ROUNDS = 1
 """Rounds of loads that no kernel can do without."""
-NO_PROFILE = "no counters are read while ranks wait for each other; the virtual GPU has the taxes"
+NO_PROFILE = (
+    "no counters are read while ranks wait for each other; on the virtual GPU, the"
+    " profile has the taxes"
+)
 BySide = dict[str, tuple[float, ...]]
 
 
@@ -76,8 +79,9 @@ def measured(
         event_us=mine,
         sm_clock_mhz=clock_mhz,
         blocks=len(slowest(CANDIDATE, by_rank)),
-        note=f"graphs of calls on {len(by_rank)} GPUs, all ranks starting together, L2 warm; the"
-        " slowest rank counts",
+        note=f"graphs of calls on {len(by_rank)} GPUs, with all ranks starting together and"
+        " a warm L2;"
+        " the slowest rank counts",
     )
 
 
@@ -116,7 +120,7 @@ class CountedCase:
             limit_us=limit,
             percent_of_limit=100 * limit / self.estimate.us,
             limiter=self.estimate.limiter,
-            note="the slowest rank, with the taxes of several GPUs",
+            note="of the slowest rank, including the taxes for several GPUs",
         )
 
     def profile(self, task: Task, case: Case) -> Profile:

@@ -50,7 +50,7 @@ def _needs(task: Task, number: int, time: AnyTime, gpu: GpuSpec) -> str:
         tensor = f"{gpu.tensor_flops / 1e12:,.0f} T on tensor cores"
         rates.append(f"{_us(flops, gpu.tensor_flops)} at {tensor}")
     return (
-        f"case {number}: {moved / 1e6:.3g} MB at least / {gpu.dram_bytes_per_s / 1e12:.1f} TB a"
+        f"case {number}: at least {moved / 1e6:.3g} MB / {gpu.dram_bytes_per_s / 1e12:.1f} TB per"
         f" second = {_us(moved, gpu.dram_bytes_per_s)} (a kernel reaches"
         f" {gpu.dram_reachable:.0%} of that rate); {flops:.3g} operations = {' or '.join(rates)}"
     )

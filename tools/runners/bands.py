@@ -45,7 +45,7 @@ def write_bands(
     judged = [arg for arg in task.args if has_band(arg, case)]
     if task.precision.intermediate:
         if not hasattr(reference, "rounded"):
-            raise KeyError("[precision] names an intermediate; reference.py has no rounded()")
+            raise KeyError("[precision] names an intermediate, but reference.py has no rounded()")
         factor = task.band_factor(case)
         for suffix, shift in zip(ROUNDED, (-factor, factor), strict=True):
             others = {**expected, **reference.rounded(copies(inputs), shift)}

@@ -88,7 +88,10 @@ def load_once() -> None:
 def prepare_demo() -> None:
     """Score the cases of the demo's tester by seeded bugs and evaluate its baseline, as its first
     run would do: most of that run's time to its first speed. Where it fails, the run says why."""
-    say(f"scoring the test cases of {DEMO} by seeded bugs, and its baseline: about a minute")
+    say(
+        f"judging the baseline of {DEMO} and scoring its test cases with seeded bugs: about"
+        " a minute"
+    )
     _output([str(PYTHON), "-m", "astra_chat.session.ahead", DEMO])
 
 

@@ -57,15 +57,19 @@ def argument_text(arg: Arg) -> str:
 def ranks_text(ranks: RanksContract) -> str:
     """How many ranks there are, what each holds, and what all must hold alike."""
     numbers = " or ".join(map(str, ranks.numbers))
-    lines = [f"- {numbers} ranks; dim `ranks` and scalar `rank` say how many, and which this is"]
+    lines = [
+        f"- {numbers} ranks; the dim `ranks` gives their number, and the scalar `rank` is"
+        " the index of"
+        " this rank"
+    ]
     for peer in ranks.peers:
         arg = peer.arg
         lines.append(
-            f"- {arg.name}: one pointer per rank, each to {arg.dtype} [{', '.join(arg.shape)}],"
-            f' "{peer.role}"'
+            f"- {arg.name}: one pointer per rank, each of them to {arg.dtype}"
+            f' [{", ".join(arg.shape)}], "{peer.role}"'
         )
     if ranks.alike:
-        lines.append(f"- alike on all ranks: {', '.join(ranks.alike)}")
+        lines.append(f"- alike on all ranks (the same bits): {', '.join(ranks.alike)}")
     return "\n".join(lines)
 
 

@@ -48,9 +48,9 @@ class RanksContract(Value):
     @model_validator(mode="after")
     def _filled(self) -> RanksContract:
         if not any(peer.role == "read" for peer in self.peers):
-            raise ValueError('no argument has each_rank = "read": the ranks exchange nothing')
+            raise ValueError('no argument has each_rank = "read", so the ranks exchange nothing')
         if sorted(set(self.numbers)) != list(self.numbers):
-            raise ValueError("ranks must ascend, such as [2, 4]")
+            raise ValueError("ranks must be in ascending order, such as [2, 4]")
         return self
 
     @property
@@ -66,7 +66,7 @@ class RanksContract(Value):
         """Raises BadInput where a group may not have so many ranks."""
         if ranks not in self.numbers:
             legal = " or ".join(map(str, self.numbers))
-            raise BadInput(f"the task has {legal} ranks, not {ranks}")
+            raise BadInput(f"the task allows {legal} ranks, not {ranks}")
 
 
 def of_rank(case: Case, rank: int) -> Case:
@@ -87,18 +87,20 @@ def with_ranks(raw: dict[str, Any]) -> dict[str, Any]:
     if RANKS not in raw:
         if any(PER_RANK in arg for arg in args) or set(OWN_FIELDS) & set(raw):
             raise ValueError(
-                "ranks is missing: each_rank, timeout_s and alike are for kernels over several GPUs"
+                "ranks is missing: each_rank, timeout_s and alike apply only to kernels over"
+                " several"
+                " GPUs"
             )
         return raw
     fields = dict(raw)
     own = {name: fields.pop(name) for name in OWN_FIELDS if name in fields}
     peers = [_peer(arg) for arg in args if PER_RANK in arg]
     if not peers:
-        raise ValueError("ranks is given, but no argument has each_rank")
+        raise ValueError("ranks is set, but no argument has each_rank")
     contract = RanksContract.model_validate({"numbers": fields.pop(RANKS), "peers": peers, **own})
     written = {arg.get("name") for arg in args if arg.get("access") in ("write", "readwrite")}
     if unknown := set(contract.alike) - written:
-        raise ValueError(f"alike: {', '.join(sorted(unknown))} is no result")
+        raise ValueError(f"alike: {', '.join(sorted(unknown))} is not a result")
     return {**_one_rank(fields, contract), RANKS: contract}
 
 

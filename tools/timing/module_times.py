@@ -36,7 +36,7 @@ from astra_chat.tools.types import Case, Implausible, MeasuredTime, Value, Wrong
 
 CHILD = "astra_chat.tools.runners.cuda_module"
 TIMEOUT_S = 600.0
-NO_GPU = "there is no GPU here: PyTorch is timed on a real one only"
+NO_GPU = "there is no GPU here, and PyTorch is timed only on a real one"
 PLAN_TRUST = "launch plan: none of the candidate's host code is in the process that times it"
 
 BaselineName = Literal["eager", "eager, CUDA graph", "torch.compile", "torch.compile, CUDA graph"]
@@ -228,7 +228,7 @@ def module_times(
     for (plain, graph), ways in ((EAGER, eager), (COMPILED, compiled)):
         why = next((one.not_run for one in ways if one.not_run), ended)
         if ways is compiled and not caches:
-            why = "no compilation was asked for (--compilations 0)"
+            why = "no compilation was requested (--compilations 0)"
         timed = [one.report.measured for one in ways if one.report and one.report.times]
         for baseline in (plain, graph):
             found = [time(times, baseline=baseline) for times in timed]

@@ -24,16 +24,16 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
     "ended": ("not built", "its process ended early"),
     "needs_more": (
         "not judged",
-        "it needs what was not published with it or is not on this machine",
+        "it needs something that was not published with it or is not on this machine",
     ),
     "not_built": ("not built", "it does not load or build"),
     "cached_by_address": (
         "not computed",
-        "new values at an address seen before get the old result",
+        "for new values at an address seen before, it returns the old result",
     ),
     "cached_by_content": (
         "not computed",
-        "a result is kept for inputs like those of earlier calls",
+        "it reuses an earlier result if the inputs look like those of an earlier call",
     ),
     "constant_output": ("not computed", "the result does not depend on the input"),
     "late_work": ("not computed", "the result changes after the call has returned"),
@@ -43,63 +43,64 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
     ),
     "wrong_when_timed": (
         "not computed",
-        "results of timed calls are wrong, those before were not",
+        "the results of timed calls are wrong, although those of earlier calls were correct",
     ),
     "returns_input": ("not computed", "its wrong result is the input's own memory"),
     "patches": ("tampering", "it replaces functions of torch or of the timers"),
-    "changes_weights": ("tampering", "it changes its weights while it is called"),
-    "ignores_weights": ("wrong", "the result is not that of the weights it was given"),
+    "changes_weights": ("tampering", "it changes its weights during a call"),
+    "ignores_weights": ("wrong", "the result does not correspond to the weights it was given"),
     "wrong": ("wrong", "wrong on the set's own distribution"),
     "wrong_on_other_values": ("wrong", "wrong on other values of the same shape"),
     "wrong_on_its_sizes": ("wrong", "wrong on another size that the set checks"),
     "fails_on_its_sizes": ("wrong", "it raises an error on another size that the set checks"),
-    "wrong_at_other_address": ("wrong", "wrong when the same values lie elsewhere"),
-    "mutates_inputs": ("wrong", "it changes its inputs, which the module does not"),
+    "wrong_at_other_address": ("wrong", "wrong if the same values are at other addresses"),
+    "mutates_inputs": ("wrong", "it changes its inputs, although the module does not"),
     "no_kernel": ("no kernel", "no code of its own ran: all work is the library's"),
     "library_does_the_job": (
         "no kernel",
-        "it has code, but runs all of the module's operators, too",
+        "it has code of its own, but also runs all of the module's operators",
     ),
     "imprecise": (
         "mistake",
-        "as precise as KernelBench asks, not as the module's dtype is",
+        "it is precise enough for KernelBench, but not as precise as the module's dtype allows",
     ),
-    "detects_input": ("mistake", "other values of the same shape take another path"),
+    "detects_input": ("mistake", "it takes a different path for other values of the same shape"),
     "fails_on_other_values": (
         "mistake",
         "it raises an error on other values of the same shape",
     ),
-    "output_overwritten": ("mistake", "a call overwrites the result of the one before"),
+    "output_overwritten": ("mistake", "a call overwrites the result of the previous call"),
     "shares_input_memory": (
         "mistake",
-        "its result lies in the input's memory, the module's does not",
+        "its result is in the input's memory, but the module's is not",
     ),
     "packs_weights": (
         "mistake",
-        "it reads its weights when it is built: those loaded later are not seen",
+        "it reads its weights when it is built and ignores weights that are loaded later",
     ),
     "wrong_on_other_shapes": (
         "mistake",
-        "wrong, without an error, on shapes that the module takes and the set does not use",
+        "on shapes that the module accepts but the set does not use, it is wrong without"
+        " raising an error",
     ),
-    "stale_graph": ("mistake", "its replayed CUDA graph does not see new values"),
+    "stale_graph": ("mistake", "its CUDA graph ignores new values when it is replayed"),
     "graph_lacks_kernels": (
         "mistake",
-        "a CUDA graph of its call does not repeat its work: it launches on another stream than"
-        " PyTorch's current one",
+        "a CUDA graph of its call does not repeat its work, because it does not launch on"
+        " PyTorch's current stream",
     ),
     "fails_on_other_shapes": (
         "note",
-        "it raises an error on shapes that the module takes",
+        "it raises an error on shapes that the module accepts",
     ),
     "library_on_other_shapes": (
         "note",
-        "on other shapes it runs the library's operators",
+        "on other shapes, it runs the library's operators",
     ),
     "not_captured": ("note", "it cannot be captured into a CUDA graph"),
     "weights_not_handed": (
         "note",
-        "its weights have other shapes: compared by a seed alone",
+        "its weights have different shapes, so they could only be set by the same seed",
     ),
     "problem_constant": ("note", "the problem's result hardly depends on its input"),
 }

@@ -45,7 +45,7 @@ def test_what_was_found_before_it_ran_and_what_the_plan_expects() -> None:
     text = shown(replace(found, plan=card, build=found.build.model_copy(update={"steps": steps})))
     assert "guard and audit: no violations; build: no kernel" in text
     assert f"where: {card.anchor}" in text and "risk: tails" in text
-    assert f"expected: 1.50x over its parent, by {card.metric} down" in text
+    assert f"expected: 1.50x over its parent; {card.metric} down" in text
 
 
 def test_the_difference_is_to_the_parent() -> None:
@@ -63,7 +63,5 @@ def test_a_long_difference_is_cut_where_that_is_asked_for() -> None:
     show_question(console(out), found, MAX_LINES)
     cut = out.getvalue()
     assert cut.count("// line") < MAX_LINES
-    assert (
-        f"... {len(lines) - MAX_LINES:,} more lines of the difference: press d to show all" in cut
-    )
+    assert f"... {len(lines) - MAX_LINES:,} more lines in the diff: press d to show them all" in cut
     assert "more lines" not in shown(asked(VECTOR))

@@ -23,7 +23,7 @@ def test_no_baseline_is_left_out_without_a_gpu(tmp_path: Path) -> None:
     assert {one.not_run for one in found.times} == {NO_GPU} and not found.ran
     shown = "\n".join(lines(found))
     assert shown.count(f"not run: {NO_GPU}") == 4
-    assert "TF32 in products and convolutions of float32: off" in shown
+    assert "TF32 for float32 matrix products and convolutions: off" in shown
 
 
 def test_a_task_without_a_module_is_one_line() -> None:

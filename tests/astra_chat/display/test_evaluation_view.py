@@ -129,7 +129,7 @@ def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
     text = shown(evaluation_text(found))
     assert "1.50 / 1.25" in text and "8.00 / 6.00" in text and " - " in text
     assert "SM 1,965 to 1,980 MHz, memory 3,201 MHz, 31 to 44 C, 120 to 480 W" in text
-    assert "reasons for its clocks: 0x4" in text
+    assert "clock event reasons (NVML): 0x4" in text
     assert "* spaced" in text and "* 2 other processes used" in text, "every note is shown"
     assert "unconfirmed: the best of several" in text
     confirmed = shown(evaluation_text(found.model_copy(update={"confirms": True})))

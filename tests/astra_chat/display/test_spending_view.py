@@ -91,6 +91,6 @@ def test_where_the_time_went_stands_beside_it() -> None:
     use = TimeUse(judge_s=9.0, device_s=4.5, lease_wait_s=1.0, outside_steps_s=2.0)
     assert time_words(use) == (
         "judge 9.0 s; a GPU reserved for 4.5 s (50%), waited for 1.0 s;"
-        " judge 2.0 s outside its steps"
+        " 2.0 s of the judge's time are outside its steps"
     )
     assert time_words(TimeUse()) == "no time was spent waiting"

@@ -108,7 +108,7 @@ def test_a_proof_counts_graphs_calls_and_reasons(tmp_path: Path) -> None:
     ("candidate", "changes", "error", "said"),
     [
         ("ffffffffffff", {}, NotProved, "no winner of these runs was seen"),
-        ("", {"engine": "vllm"}, BadInput, "a proof for vllm says nothing about sglang"),
+        ("", {"engine": "vllm"}, BadInput, "a proof for vllm does not apply to sglang"),
     ],
 )
 def test_a_plugin_ships_what_was_seen_in_that_engine(

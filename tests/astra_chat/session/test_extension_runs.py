@@ -144,7 +144,7 @@ def test_the_virtual_gpu_says_where_it_is_judged(module: Task) -> None:
     with Judge(module, virtual_device("h200"), trust=True) as judge:
         found = judge.evaluate(FUSED)
         assert isinstance(found.outcome, Unsupported) and found.outcome.what == ON_VIRTUAL
-        assert "weaker than a plan" in found.trust
+        assert "weaker evidence than a launch plan" in found.trust
         assert judge.build(FUSED).result.kind == "built"
         refused = judge.check(FUSED.replace(HEAD, HEAD + KEPT)).outcome
     assert isinstance(refused, Refused) and refused.gate == "guard"

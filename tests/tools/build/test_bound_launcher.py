@@ -77,8 +77,8 @@ def test_a_call_is_recorded_and_says_what_it_makes(changed: Changed) -> None:
     ("old", "new", "words"),
     [
         ('{ text = "mean" }', '{ text = "sum" }', "mode sum is not known"),
-        ('{ text = "mean" }, ', "", "takes 3 arguments, and .* passes 2"),
-        ('{ text = "mean" }', "1", "an integer is passed for a parameter that is a text"),
+        ('{ text = "mean" }, ', "", "takes 3 arguments, but .* passes 2"),
+        ('{ text = "mean" }', "1", "an integer is passed for a parameter that is a string"),
         (
             'shape = ["rows"], access = "write"',
             'shape = ["rows", "1"], access = "write"',

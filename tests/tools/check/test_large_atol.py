@@ -46,7 +46,7 @@ def test_a_large_atol_is_named_with_the_smallest_median(
     (line,) = large_atol(task, made(tmp_path, task, sizes))
     assert ", float16: atol 0.001 is " in line and words in line
     assert ("alone would accept zeros" in line) == (min(sizes) < 1e-3)
-    assert line.endswith(f"better: {min(sizes) / 100:.0e} or less")
+    assert line.endswith(f"use {min(sizes) / 100:.0e} or less")
 
 
 def test_an_atol_that_fits_or_that_rtol_covers_is_not_named(tmp_path: Path) -> None:

@@ -122,4 +122,4 @@ def test_times_that_cannot_be_are_seen() -> None:
     assert turns.candidate_us == 10 and not turns.implausible(5.0)
     assert "physical limit" in turns.implausible(11.0)
     late = TimedTurns({**turns.found, "burst_us": 50.0})
-    assert "50.0 us each by our clock" in late.implausible(5.0)
+    assert "50.0 us each according to the judge's clock" in late.implausible(5.0)

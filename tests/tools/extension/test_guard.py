@@ -72,7 +72,7 @@ REFUSED = {
     "address": (
         "  auto h",
         "  auto a = uintptr_t(x.data_ptr());\n  auto h",
-        "where its tensors lie",
+        "the addresses of its tensors",
     ),
     "header": ("#include <torch/extension.h>", "#include <torch/script.h>", "may not include"),
     "arguments": ("torch::Tensor linear_bias", "torch::Tensor bias", "the contract's arguments"),

@@ -36,7 +36,7 @@ def test_an_extension_is_timed_beside_its_module(module: Task) -> None:
     with Judge(module, pick_device("cuda")) as judge:
         found = judge.beside_module(FUSED, module.bench, 1, "default")
         assert isinstance(found, BesideModule), found
-        assert "weaker than a plan" in found.trust
+        assert "weaker evidence than a launch plan" in found.trust
         assert [one.not_run for one in found.times] == [""] * 4
         evaluation = judge.evaluate(FUSED)
     assert isinstance(evaluation.outcome, Timed), evaluation.outcome

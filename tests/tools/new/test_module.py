@@ -29,7 +29,7 @@ def test_sizes_that_the_module_fixes_are_named(tmp_path: Path) -> None:
     file = tmp_path / "problem.py"
     file.write_text(HEAD + MODULES["rms_norm"])
     _, _, notes = new_task("rms", [file], folder=tmp_path / "rms")
-    assert notes == ("x: the module allows one value for the size 96, so no case varies it",)
+    assert notes == ("x: the module allows only one value for the size 96, so no case varies it",)
 
 
 @pytest.mark.second_tier

@@ -92,7 +92,7 @@ def test_stalls_are_shares_of_a_warps_cycles_the_largest_first() -> None:
         m.STALLS["mio_throttle"],
     ]
     assert stalls[0].value == pytest.approx(100 * 31.54 / (31.54 + 1.58 + 1.23 + 1))
-    assert "wait for a load from global or local memory" in found.why
+    assert "spent waiting for a load from global or local memory" in found.why
 
 
 def test_a_prompt_sees_the_key_metrics_and_what_follows_from_them() -> None:

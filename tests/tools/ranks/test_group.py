@@ -71,7 +71,8 @@ def test_a_group_that_is_done() -> None:
         (
             WORKED + "\nif rank: os.kill(os.getpid(), signal.SIGKILL)" + WAIT,
             "crashed",
-            "rank 1 ended (SIGKILL) after burst 0; its peers, which wait for it, were ended",
+            "rank 1 ended (SIGKILL) after burst 0; its peers, which were waiting for it,"
+            " were stopped",
         ),
         (
             WORKED + "\nif not rank: sys.exit('no memory left')" + WAIT,
@@ -81,7 +82,7 @@ def test_a_group_that_is_done() -> None:
         (
             WORKED + "\nif not rank: say(event='launched', number=1)" + WAIT,
             "timed_out",
-            "rank 1 is late after burst 0: no call launched for 3 s",
+            "rank 1 is late after burst 0: it has launched no call for 3 s",
         ),
         (
             WORKED + "\nsay(event='launched', number=1)" + WAIT,

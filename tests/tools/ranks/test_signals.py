@@ -39,11 +39,11 @@ def test_what_is_ordered_passes(lines: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ((SEND.replace("sys", "gpu"), WAIT), "scope of this GPU"),
-        ((SEND, WAIT.replace("sys", "cta")), "scope of this GPU"),
-        ((SEND, "atom.global.add.u32 %r1, [%rd1], 1;", WAIT), "scope of this GPU"),
+        ((SEND.replace("sys", "gpu"), WAIT), "scope within this GPU"),
+        ((SEND, WAIT.replace("sys", "cta")), "scope within this GPU"),
+        ((SEND, "atom.global.add.u32 %r1, [%rd1], 1;", WAIT), "scope within this GPU"),
         ((SEND.replace("release", "relaxed"), WAIT), "nothing orders the stores before it"),
-        ((WAIT.replace("acquire", "relaxed"), SEND), "nothing orders the reads behind it"),
+        ((WAIT.replace("acquire", "relaxed"), SEND), "nothing orders the reads after it"),
         (("membar.gl;", FLAG, WAIT), "nothing orders the stores"),
         ((SEND, "ld.global.u32 %r2, [%rd2];"), "no kernel waits for a peer"),
         (("st.global.u32 [%rd1], %r1;", WAIT), "no kernel signals a peer"),

@@ -55,13 +55,13 @@ def test_shipped_tasks_say_what_ranks_hold(name: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("ranks = [2, 4]", "ranks = [4, 2]", "ranks must ascend"),
+        ("ranks = [2, 4]", "ranks = [4, 2]", "ranks must be in ascending order"),
         ("ranks = [2, 4]", "ranks = [1]", "greater than or equal to 2|at least 2"),
         ("ranks = [2, 4]", "", "ranks is missing"),
         ("timeout_s = 20", "timeout_s = 0", "timeout_s"),
         ('each_rank = "read"', 'each_rank = "state"', "the ranks exchange nothing"),
         ('each_rank = "read"', 'each_rank = "all"', "each_rank|role"),
-        ('alike = ["residual", "out"]', 'alike = ["weight"]', "alike: weight is no result"),
+        ('alike = ["residual", "out"]', 'alike = ["weight"]', "alike: weight is not a result"),
         ("timeout_s = 20", "timeout = 20", "timeout"),
         ("schema = 2", "schema = ", r"task\.toml"),
     ],

@@ -42,7 +42,7 @@ inline void require_returned(const std::vector<at::Tensor>& returned, const std:
     if (!now.dry) say("returns ", made ? static_cast<int>(place) : -1);
   }
   if (returned.size() < results.size())
-    fail("", "the function returns ", returned.size(), " tensors, and [binding] in task.toml names ", results.size());
+    fail("", "the function returns ", returned.size(), " tensors, but [binding] in task.toml names ", results.size());
   for (size_t i = 0; i < results.size() && !now.dry; ++i)
     if (returned[i].data_ptr() != results[i].data_ptr() && results[i].numel() != 0)
       fail("", "result ", i, " that the function returns, ", returned[i].scalar_type(), returned[i].sizes(),

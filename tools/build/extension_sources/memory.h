@@ -110,8 +110,8 @@ inline void* allocate(c10::IntArrayRef sizes, c10::ScalarType type) {
 inline void fill(void* data, size_t bytes, const void* element, size_t item) {
   const unsigned char* each = static_cast<const unsigned char*>(element);
   for (size_t i = 1; i < item; ++i)
-    TORCH_CHECK(each[i] == each[0], "a tensor is filled with a number whose bytes differ: torch starts"
-                " a kernel of its own for that, which is not yours to optimize; fill it in your kernel");
+    TORCH_CHECK(each[i] == each[0], "a tensor is filled with a number that has different bytes: torch launches"
+                " its own kernel for that, which cannot be optimized; fill it in your kernel");
   if (bytes) require(cudaMemsetAsync(data, each[0], bytes, call().stream), "cudaMemsetAsync");
 }
 
@@ -131,7 +131,7 @@ void fill_as(c10::ScalarType type, void* data, int64_t count, T value) {
     default:
       break;
   }
-  fail("", "a tensor of this dtype is not filled: ", type);
+  fail("", "a tensor of this dtype cannot be filled: ", type);
 }
 
 }  // namespace astra

@@ -352,7 +352,7 @@ class Tensor {
 
   const Tensor& zero_() const { return fill_(0); }
   const Tensor& fill_(const c10::Scalar& value) const {
-    TORCH_CHECK(is_contiguous(), "fill_ of a tensor that is not contiguous is a kernel of torch");
+    TORCH_CHECK(is_contiguous(), "fill_ on a tensor that is not contiguous launches a kernel of torch");
     if (c10::isFloatingType(scalar_type()))
       astra::fill_as(scalar_type(), data_ptr(), numel(), value.d);
     else
@@ -361,7 +361,7 @@ class Tensor {
   }
   const Tensor& copy_(const Tensor& from, bool = false) const {
     TORCH_CHECK(is_contiguous() && from.is_contiguous() && from.scalar_type() == scalar_type(),
-                "copy_ between layouts or dtypes is a kernel of torch");
+                "copy_ between different layouts or dtypes launches a kernel of torch");
     if (nbytes())
       astra::require(cudaMemcpyAsync(data_ptr(), from.data_ptr(), nbytes(), cudaMemcpyDeviceToDevice,
                                      astra::call().stream),
@@ -386,11 +386,11 @@ class Tensor {
                     T)
   }
 #define ASTRA_HOST_COPY "a launcher cannot read device memory, and every tensor is on the GPU"
-#define ASTRA_PRODUCT "it is a kernel of torch's library; launch a kernel of your own in its place"
+#define ASTRA_PRODUCT "it launches a kernel of torch's library; launch your own kernel instead"
   ASTRA_MISSING(cpu, ASTRA_HOST_COPY)
   ASTRA_MISSING(cuda, ASTRA_HOST_COPY)
   ASTRA_MISSING(accessor, ASTRA_HOST_COPY)
-  ASTRA_MISSING(resize_, "the sizes of a tensor are those of task.toml")
+  ASTRA_MISSING(resize_, "task.toml determines the sizes of a tensor")
 #define ASTRA_COMPUTED(name) ASTRA_MISSING(name, ASTRA_PRODUCT)
   ASTRA_COMPUTED(sum) ASTRA_COMPUTED(mean) ASTRA_COMPUTED(max) ASTRA_COMPUTED(min)
   ASTRA_COMPUTED(amax) ASTRA_COMPUTED(abs) ASTRA_COMPUTED(mul) ASTRA_COMPUTED(mul_)
@@ -430,7 +430,7 @@ class Tensor {
 
  private:
   const Place& here() const {
-    if (!place_) astra::fail("", "a tensor that is not defined is used");
+    if (!place_) astra::fail("", "an undefined tensor is used");
     return *place_;
   }
   int64_t wrapped(int64_t axis) const {
@@ -507,7 +507,7 @@ inline Tensor ones_like(const Tensor& like) { return ones(like.sizes(), like.opt
 inline Tensor full_like(const Tensor& like, const c10::Scalar& v) { return full(like.sizes(), v, like.options()); }
 inline Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, const TensorOptions& options = {}) {
   const Tensor made = empty(sizes, options);
-  TORCH_CHECK(c10::IntArrayRef(Tensor::dense_strides(sizes)) == strides, "empty_strided: only contiguous");
+  TORCH_CHECK(c10::IntArrayRef(Tensor::dense_strides(sizes)) == strides, "empty_strided supports only contiguous tensors");
   return made;
 }
 inline Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options = {}) {

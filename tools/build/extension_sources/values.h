@@ -29,14 +29,14 @@ struct Value {
 };
 
 [[noreturn]] inline void misfit(const Value& value, const char* wanted) {
-  static const char* names[] = {"nothing", "a tensor", "an integer", "a float", "a bool", "a text", "a dtype", "a list", "a list of tensors"};
+  static const char* names[] = {"nothing", "a tensor", "an integer", "a float", "a bool", "a string", "a dtype", "a list", "a list of tensors"};
   fail("", names[value.kind], " is passed for a parameter that is ", wanted, ": correct [binding] in task.toml");
 }
 
 // Of a type that is not among those below.
 template <class T, class = void>
 struct As {
-  [[noreturn]] static T from(const Value& value) { misfit(value, "of a type that no contract has"); }
+  [[noreturn]] static T from(const Value& value) { misfit(value, "of a type that contracts do not support"); }
 };
 
 #define ASTRA_AS(type, test, wanted, expression)  \
@@ -50,9 +50,9 @@ struct As {
 ASTRA_AS(at::Tensor, v.kind == Value::kTensor || v.kind == Value::kNone, "a tensor", v.tensor)
 ASTRA_AS(bool, v.kind == Value::kBool || v.kind == Value::kInt, "a bool", v.number != 0)
 ASTRA_AS(c10::ScalarType, v.kind == Value::kType, "a dtype", v.type)
-ASTRA_AS(std::string, v.kind == Value::kText, "a text", v.text)
-ASTRA_AS(std::string_view, v.kind == Value::kText, "a text", std::string_view(v.text))
-ASTRA_AS(const char*, v.kind == Value::kText, "a text", v.text.c_str())
+ASTRA_AS(std::string, v.kind == Value::kText, "a string", v.text)
+ASTRA_AS(std::string_view, v.kind == Value::kText, "a string", std::string_view(v.text))
+ASTRA_AS(const char*, v.kind == Value::kText, "a string", v.text.c_str())
 ASTRA_AS(c10::Scalar, v.kind == Value::kFloat || v.kind == Value::kInt, "a number",
          v.kind == Value::kInt ? c10::Scalar(v.number) : c10::Scalar(v.real))
 ASTRA_AS(c10::IntArrayRef, v.kind == Value::kList, "a list", c10::IntArrayRef(v.list))
@@ -154,7 +154,7 @@ std::vector<at::Tensor> invoke(R (*function)(P...), const Values& values, std::i
 }
 template <class R, class... P>
 std::vector<at::Tensor> invoke(R (*function)(P...), const Values& values) {
-  TORCH_CHECK(values.size() == sizeof...(P), "the function takes ", sizeof...(P), " arguments, and [binding] in"
+  TORCH_CHECK(values.size() == sizeof...(P), "the function takes ", sizeof...(P), " arguments, but [binding] in"
               " task.toml passes ", values.size());
   return invoke(function, values, std::index_sequence_for<P...>());
 }

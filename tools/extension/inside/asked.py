@@ -69,7 +69,7 @@ class ExtensionQuestions(Questions):
         given = [one.reshape(one.shape or (1,)) for one in results]
         found = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in given]
         if found != wanted:
-            return f"forward returns {_forms(found)}, the contract has {_forms(wanted)}"
+            return f"forward returns {_forms(found)}, but the contract has {_forms(wanted)}"
         for one, arg in zip(given, case["writes"], strict=True):
             Path(arg["path"]).write_bytes(
                 one.contiguous().flatten().view(torch.uint8).numpy().tobytes()
@@ -161,7 +161,7 @@ def failure(answer: Answer) -> str:
     if answer["after"] is not None:
         return "forward changes its arguments"
     if answer["late"] is not None:
-        return "the result changes after forward has returned: work on another stream"
+        return "the result changes after forward has returned: it is computed on another stream"
     return ""
 
 

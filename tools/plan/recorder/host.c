@@ -48,7 +48,7 @@ static int launch(int module, const char *name, const uint32_t *grid, const uint
     if (!current)
         return refuse("a launch while the library is loaded");
     if (!kernel)
-        return refuse("launching a kernel that the cubin lacks");
+        return refuse("launching a kernel that is not in the cubin");
     const struct launch asked = {kernel, grid, block, dynamic, cooperative};
     const int error = launch_error(&asked, &given);
     if (!error && !dry && begin_node("kernel")) {

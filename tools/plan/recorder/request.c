@@ -44,7 +44,7 @@ static void read_device(struct vcudart_device *device) {
     const char *digits = word();
     unsigned char *bytes = (unsigned char *)device;
     if (strlen(digits) != 2 * sizeof *device)
-        broken("struct vcudart_device has another size");
+        broken("struct vcudart_device has a different size");
     for (size_t i = 0; i < sizeof *device; ++i) {
         const char pair[3] = {digits[2 * i], digits[2 * i + 1], 0};
         bytes[i] = (unsigned char)strtoul(pair, NULL, 16);

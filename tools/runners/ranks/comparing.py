@@ -61,7 +61,7 @@ class Comparing:
                 bad = self._imprecise(case, got, want, terms[arg.name])
                 reason = "precision"
             if bool(bad.any()):
-                note = f"{share:.2%} of the codes are a step off" if arg.judged else ""
+                note = f"{share:.2%} of the codes are one step off" if arg.judged else ""
                 return Compared(_wrong(number, case, arg, reason, got, want, bad, note), worst, 0)
         return Compared(None, worst, elements)
 

@@ -57,7 +57,7 @@ class ExactCall:
         """How far the candidate's results, on any device, are right, and why not."""
         shapes = [[(tuple(o.shape), o.dtype) for o in some] for some in (got, self.own)]
         if shapes[0] != shapes[1]:
-            return "wrong", f"its results are {shapes[0]}, the module's {shapes[1]}"[:200]
+            return "wrong", f"its results are {shapes[0]}, but the module's are {shapes[1]}"[:200]
         worst: tuple[Grade, str] = "right", ""
         for one, exact, own in zip(got, self.exact, self.own, strict=True):
             grade, why = self._grade(one.to(exact.device), exact, own)

@@ -35,7 +35,7 @@ class Handover:
         found = self._get("answer")
         self._count += 1
         if not isinstance(found, dict):
-            raise CandidateEnded("its answer is none")
+            raise CandidateEnded("its answer is not valid")
         return found
 
     def asked(self) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Questions:
             self._rights = [self._problem.called(self._model, one) for one in self._first]
             again = self._problem.called(self._model, self._first[0])
         if self._rights[0].grade(again.own)[1]:
-            raise ValueError("its module gives other results at each call")
+            raise ValueError("its module returns different results on each call")
 
     def all(self) -> dict[str, Any]:
         """Asks everything; a step that returns False is the last one."""
@@ -222,7 +222,7 @@ class Questions:
             grade, why = self._graded(answer, expected, like)
             self._note("set", grade)
             if grade == "wrong" and right.grade(answer["out"])[0] == "right":
-                self._add("cached_by_content", "values exchanged in the middle are not seen")
+                self._add("cached_by_content", "it ignores values that change in the middle")
             elif grade == "wrong":
                 self._add("wrong", why)
         return None
@@ -430,7 +430,9 @@ class Questions:
         whole, ran = counted(self._rights[1].operators), counted(self._fresh["ops"])
         self.found["kernels"] = own
         if on_gpu and not seen:
-            self.found["notes"].append("the profiler gave no kernels: their names are unknown")
+            self.found["notes"].append(
+                "the profiler reported no kernels, so their names are unknown"
+            )
         elif not own:
             built = "".join(f"its build fails: {one}; " for one in answer["failed_builds"][:1])
             self._add("no_kernel", f"{built}operators: {', '.join(sorted(ran)) or 'none'}")

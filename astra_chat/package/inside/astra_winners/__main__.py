@@ -1,4 +1,5 @@
-"""`python -m astra_winners`: what is hooked in the installed engine, and what a server counted."""
+"""`python -m astra_winners`: show what is hooked in the installed engine, and what servers
+counted."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ class Operator:
         if os.environ.get(DETERMINISTIC, "").lower() in ("1", "true", "yes", "on"):
             return "inference is deterministic, and no winner was judged for that"
         if proved and ranks() > proved:
-            return f"it was proved with {proved} process, but {ranks()} share this model"
+            processes = f"{proved} process{'es' * (proved > 1)}"
+            return f"it was proved with {processes}, but {ranks()} share this model"
         others = filter(None, (one() for one in self.others))
         return next(others, "") or self._load(name)
 
