@@ -219,7 +219,8 @@ def _listed(command: Sequence[str], path: Path) -> list[str]:
     except subprocess.TimeoutExpired:
         raise BadInput(f"{path}: the preprocessor did not finish") from None
     if done.returncode:
-        raise BadInput(f"{path}: {done.stderr.strip().splitlines()[0]}")
+        lines = done.stderr.strip().splitlines()
+        raise BadInput(f"{path}: {next((line for line in lines if 'error' in line), lines[0])}")
     words = _DEPENDENCY.findall(done.stdout.replace("\\\n", " "))
     return [re.sub(r"\\(.)", r"\1", word) for word in words if not word.endswith(".o:")]
 

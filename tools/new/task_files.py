@@ -101,9 +101,18 @@ def _tolerance(draft: Draft) -> list[str]:
     ]
 
 
+_CPP20 = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*<(?:bit|compare|concepts|ranges|source_location|span)>",
+    re.MULTILINE,
+)
+"""Headers that only exist since C++20: a file that includes one is not built as C++17."""
+
+
 def _flags(draft: Draft, project: Project) -> list[str]:
     extended = ["--expt-extended-lambda"] if draft.binding else []
-    return ["-O3", "-std=c++17", "--expt-relaxed-constexpr", *extended, *project.defines]
+    texts = [project.source, *project.headers.values()]
+    standard = "c++20" if any(_CPP20.search(text) for text in texts) else "c++17"
+    return ["-O3", f"-std={standard}", "--expt-relaxed-constexpr", *extended, *project.defines]
 
 
 def _binding(draft: Draft) -> list[str]:

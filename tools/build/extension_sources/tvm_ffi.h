@@ -5,7 +5,24 @@
 
 #include "library.h"
 
-typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLCUDAManaged = 13 } DLDeviceType;
+typedef enum {
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLOpenCL = 4,
+  kDLVulkan = 7,
+  kDLMetal = 8,
+  kDLVPI = 9,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLExtDev = 12,
+  kDLCUDAManaged = 13,
+  kDLOneAPI = 14,
+  kDLWebGPU = 15,
+  kDLHexagon = 16,
+  kDLMAIA = 17,
+  kDLTrn = 18
+} DLDeviceType;
 typedef struct {
   DLDeviceType device_type;
   int32_t device_id;
@@ -42,12 +59,24 @@ typedef struct {
 } DLTensor;
 inline bool operator==(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
 inline bool operator!=(DLDataType a, DLDataType b) { return !(a == b); }
-inline bool operator==(DLDevice a, DLDevice b) { return a.device_type == b.device_type && a.device_id == b.device_id; }
-inline bool operator!=(DLDevice a, DLDevice b) { return !(a == b); }
 inline std::ostream& operator<<(std::ostream& out, DLDataType t) {
   return out << "DLDataType(" << int(t.code) << ", " << int(t.bits) << ", " << t.lanes << ")";
 }
-inline std::ostream& operator<<(std::ostream& out, DLDevice d) { return out << "device " << int(d.device_type); }
+// Templates, because tvm-ffi has no such operators: a project that defines its own means those.
+template <class D>
+using IfDevice = std::enable_if_t<std::is_same_v<D, DLDevice>, int>;
+template <class D, IfDevice<D> = 0>
+bool operator==(const D& a, const D& b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+template <class D, IfDevice<D> = 0>
+bool operator!=(const D& a, const D& b) {
+  return a.device_type != b.device_type || a.device_id != b.device_id;
+}
+template <class D, IfDevice<D> = 0>
+std::ostream& operator<<(std::ostream& out, const D& d) {
+  return out << "device " << int(d.device_type);
+}
 
 inline void* TVMFFIEnvGetStream(int32_t, int32_t) { return astra::call().stream; }
 inline int TVMFFIEnvTensorAlloc(DLTensor*, void*, void*, void*) { return 0; }
