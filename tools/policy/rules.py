@@ -29,6 +29,14 @@ HEADERS = re.compile(
     re.VERBOSE,
 )
 
+HEADERS_TEXT = (
+    "CUDA's own, <cuda/std/...>, cub and thrust, C's <cstdint>, <cstddef>, <cinttypes>, <cstring>,"
+    " <cmath>, <climits>, <cfloat>, <cassert>, <cstdio> and <cstdlib>, and <algorithm>, <array>,"
+    " <bit>, <concepts>, <functional>, <initializer_list>, <iterator>, <numbers>, <numeric>,"
+    " <optional>, <span>, <tuple>, <type_traits> and <utility>"
+)
+"""HEADERS in words."""
+
 DIRECTIVES = frozenset(
     "# define undef if ifdef ifndef elif elifdef elifndef else endif include pragma error warning"
     " include_next import embed".split()

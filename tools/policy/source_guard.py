@@ -197,7 +197,8 @@ def _include(
     if further and further.fullmatch(header.text):
         return None
     if not rules.HEADERS.fullmatch(header.text):
-        return f"#include {header.text}: a kernel may not include this header"
+        named = f"#include {header.text}: a kernel may not include this header"
+        return f"{named}, only {rules.HEADERS_TEXT}"
     return None
 
 

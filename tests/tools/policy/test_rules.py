@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from astra_chat.tools.policy import rules
@@ -114,3 +116,10 @@ def test_pasting_is_seen_through(fragments: set[str], name: str | None) -> None:
 )
 def test_headers(header: str, allowed: bool) -> None:
     assert bool(rules.HEADERS.fullmatch(header)) == allowed
+
+
+def test_the_list_of_headers_in_words_names_allowed_ones_and_all_of_c_plus_plus() -> None:
+    named = set(re.findall(r"<([a-z_]+)>", rules.HEADERS_TEXT))
+    assert all(rules.HEADERS.fullmatch(f"<{name}>") for name in named)
+    words = set(re.findall(r"[a-z_]+", rules.HEADERS.pattern.rsplit("| c?(", 1)[1]))
+    assert words - {"h"} <= named | {name.removeprefix("c") for name in named}
