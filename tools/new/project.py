@@ -220,7 +220,7 @@ def _listed(command: Sequence[str], path: Path) -> list[str]:
         raise BadInput(f"{path}: the preprocessor did not finish") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        raise BadInput(f"{path}: {next((line for line in lines if 'error' in line), lines[0])}")
+        raise BadInput(f"{path}: {next((line for line in lines if 'error:' in line), lines[0])}")
     words = _DEPENDENCY.findall(done.stdout.replace("\\\n", " "))
     return [re.sub(r"\\(.)", r"\1", word) for word in words if not word.endswith(".o:")]
 

@@ -32,6 +32,12 @@ TOLERANCES = {
 DEMO_ROWS = 1024
 FAMILIES = ("large", "tiny", "ramp", "one_hot")
 
+_CPP20 = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*<(?:bit|compare|concepts|ranges|source_location|span)>",
+    re.MULTILINE,
+)
+"""Headers that only exist since C++20: a file that includes one is not built as C++17."""
+
 
 def files(name: str, draft: Draft, origin: str, project: Project | None = None) -> dict[str, str]:
     """Text by file name. `origin` says where the kernel came from; the project's headers lie beside
@@ -99,13 +105,6 @@ def _tolerance(draft: Draft) -> list[str]:
         "[tolerance]",
         *(f"{dtype} = {TOLERANCES[dtype]}" for dtype in draft.toleranced),
     ]
-
-
-_CPP20 = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*<(?:bit|compare|concepts|ranges|source_location|span)>",
-    re.MULTILINE,
-)
-"""Headers that only exist since C++20: a file that includes one is not built as C++17."""
 
 
 def _flags(draft: Draft, project: Project) -> list[str]:

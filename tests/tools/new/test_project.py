@@ -71,3 +71,12 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "kernel.cu").write_text("")
     with pytest.raises(BadInput, match="absent is not a folder"):
         project_of([tmp_path / "kernel.cu"], [tmp_path / "absent"])
+
+
+def test_the_error_of_an_error_directive_is_named(tmp_path: Path) -> None:
+    (tmp_path / "arch.h").write_text('#ifndef ARCH\n#error "define ARCH"\n#endif\n')
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text('#include "arch.h"\n')
+    with pytest.raises(BadInput, match="define ARCH"):
+        project_of([kernel])
+    assert project_of([kernel], defines=["ARCH=900"]).headers

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.new.unfinished import launcher_problem
 from astra_chat.tools.task.folder import load_task
@@ -36,3 +37,12 @@ def test_what_the_source_told_is_not_asked_again() -> None:
     asked = {line.split('"')[1] for line in lines if "shape?" in line}
     assert asked == {"out", "weight"}, "the shape of out is known once the file has run"
     assert '    { name = "eps", type = "float", value = 1e-6 },' in lines
+
+
+@pytest.mark.parametrize(
+    ("include", "standard"), [("<concepts>", "c++20"), ("<vector>", "c++17"), ('"span"', "c++17")]
+)
+def test_headers_of_cpp20_set_the_standard(include: str, standard: str) -> None:
+    project = Project("", {"project/mine.h": f"#include {include}\n"})
+    toml = files("mine", draft("rms_norm_torch.cu"), "x", project)["task.toml"]
+    assert f'"-std={standard}"' in toml
