@@ -3,7 +3,6 @@ of JSON."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
@@ -132,9 +131,9 @@ def _rank(asked: RankRequest) -> Rank:
 
 
 def _stops(asked: RankRequest) -> Iterator[Random | None]:
-    """For each call what draws this rank's stops. At most one rank stops during a call: its peers
-    run ahead of it."""
-    for call in itertools.count():
+    """For each call of the check what draws this rank's stops. At most one rank stops during a
+    call: its peers run ahead of it."""
+    for call in range(asked.calls):
         draw = Seed(asked.seed).of("stops", call).random()
         yield draw if draw.randrange(asked.ranks + 1) == asked.rank else None
 

@@ -1,0 +1,135 @@
+"""Stops of a virtual rank: until its peers can do no more, at accesses of shared memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.runners.ranks.stops import (
+    BOARD_WORDS,
+    FIRST_GUESS,
+    REPEATED,
+    STEPS,
+    STOPPED,
+    Board,
+    StoppingBytes,
+    Stops,
+)
+
+ITEMS = np.arange(4)
+
+
+@pytest.fixture
+def lock() -> Iterator[int]:
+    file = os.memfd_create("shared")
+    yield file
+    os.close(file)
+
+
+def board() -> Board:
+    return np.zeros(BOARD_WORDS, np.uint64)
+
+
+def stopping(*draws: Random | None) -> tuple[Stops, Board]:
+    stops, own = Stops(iter(draws)), board()
+    stops.shows(own)
+    return stops, own
+
+
+def steps_and_repeats(own: Board) -> tuple[int, int]:
+    return int(own[STEPS]), int(own[REPEATED])
+
+
+def test_a_load_that_is_made_again_is_a_repetition(lock: int) -> None:
+    stops, own = stopping()
+    words = StoppingBytes.of(np.zeros(64, np.uint8), stops, lock).view(np.uint32)
+    for _ in range(3):
+        assert words.take(ITEMS).tolist() == [0] * 4
+    assert steps_and_repeats(own) == (1, 2)
+    words.take(ITEMS + 1)
+    words.take(ITEMS)
+    assert steps_and_repeats(own) == (2, 3)
+    words[ITEMS] = 7
+    assert words.take(ITEMS).tolist() == [7] * 4
+    assert steps_and_repeats(own) == (4, 3)
+
+
+def test_an_atomic_operation_that_changes_nothing_is_one_too(lock: int) -> None:
+    stops, own = stopping()
+    words = StoppingBytes.of(np.zeros(64, np.uint8), stops, lock).view(np.uint32)
+    for more in (0, 0, 1, 0):
+        words[ITEMS] = words[ITEMS] + more
+    assert steps_and_repeats(own) == (2, 2)
+    assert words.take(ITEMS).tolist() == [1] * 4
+
+
+def test_a_stop_ends_once_the_peer_only_waits() -> None:
+    stops, own = stopping()
+    peer, ended = board(), threading.Event()
+    stops.sees(peer)
+
+    def works_then_waits() -> None:
+        for _ in range(40):
+            peer[STEPS] += np.uint64(1)
+            peer[REPEATED] += np.uint64(1)
+            time.sleep(0.001)
+        while not ended.is_set():
+            peer[REPEATED] += np.uint64(1)
+            time.sleep(0.0001)
+
+    thread = threading.Thread(target=works_then_waits)
+    thread.start()
+    stops.wait_for_peers()
+    assert peer[STEPS] == 40 and own[STOPPED] == 0
+    ended.set()
+    thread.join()
+
+
+def test_two_ranks_that_stop_do_not_wait_for_each_other() -> None:
+    stops, _ = stopping()
+    peer = board()
+    peer[STOPPED] = 1
+    stops.sees(peer)
+    stops.wait_for_peers()
+    assert peer[STOPPED] == 1
+
+
+def test_places_are_among_the_accesses_of_the_call_before(lock: int) -> None:
+    stops, _ = stopping(*(Random(seed) for seed in range(20)), None)
+    places = list[frozenset[int]]()
+    words = StoppingBytes.of(np.zeros(64, np.uint8), stops, lock).view(np.uint32)
+    for _ in range(21):
+        stops.begin("call")
+        places.append(stops.places)
+        for at in range(4):
+            words.take(np.array([at]))
+        stops.end("call")
+    assert max(places[0]) < FIRST_GUESS
+    assert frozenset[int]().union(*places[1:20]) == {0, 1, 2, 3}
+    assert not places[20] and not stops.places
+
+
+def test_atomic_operations_of_two_ranks_lose_nothing(lock: int) -> None:
+    memory = np.zeros(64, np.uint8)
+
+    def adds() -> None:
+        file = os.open(f"/proc/self/fd/{lock}", os.O_RDWR)
+        words = StoppingBytes.of(memory, stopping()[0], file).view(np.uint32)
+        for _ in range(300):
+            before = words[ITEMS]
+            time.sleep(0)
+            words[ITEMS] = before + 1
+        os.close(file)
+
+    threads = [threading.Thread(target=adds) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert memory.view(np.uint32)[:5].tolist() == [900] * 4 + [0]
