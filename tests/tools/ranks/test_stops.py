@@ -11,16 +11,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from astra_chat.tools.runners.ranks.stops import (
+from astra_chat.tools.runners.ranks.boards import (
     BOARD_WORDS,
-    FIRST_GUESS,
+    MET,
     REPEATED,
     STEPS,
     STOPPED,
     Board,
-    StoppingBytes,
-    Stops,
+    Boards,
 )
+from astra_chat.tools.runners.ranks.stops import FIRST_GUESS, StoppingBytes, Stops
 
 ITEMS = np.arange(4)
 
@@ -36,10 +36,10 @@ def board() -> Board:
     return np.zeros(BOARD_WORDS, np.uint64)
 
 
-def stopping(*draws: Random | None) -> tuple[Stops, Board]:
-    stops, own = Stops(iter(draws)), board()
-    stops.shows(own)
-    return stops, own
+def stopping(*draws: Random | None, peers: tuple[Board, ...] = ()) -> tuple[Stops, Board]:
+    boards = Boards()
+    boards.peers += peers
+    return Stops(iter(draws), boards), boards.own
 
 
 def steps_and_repeats(own: Board) -> tuple[int, int]:
@@ -70,9 +70,8 @@ def test_an_atomic_operation_that_changes_nothing_is_one_too(lock: int) -> None:
 
 
 def test_a_stop_ends_once_the_peer_only_waits() -> None:
-    stops, own = stopping()
     peer, ended = board(), threading.Event()
-    stops.sees(peer)
+    stops, own = stopping(peers=(peer,))
 
     def works_then_waits() -> None:
         for _ in range(40):
@@ -92,10 +91,9 @@ def test_a_stop_ends_once_the_peer_only_waits() -> None:
 
 
 def test_two_ranks_that_stop_do_not_wait_for_each_other() -> None:
-    stops, _ = stopping()
     peer = board()
     peer[STOPPED] = 1
-    stops.sees(peer)
+    stops, _ = stopping(peers=(peer,))
     stops.wait_for_peers()
     assert peer[STOPPED] == 1
 
@@ -133,3 +131,25 @@ def test_atomic_operations_of_two_ranks_lose_nothing(lock: int) -> None:
     for thread in threads:
         thread.join()
     assert memory.view(np.uint32)[:5].tolist() == [900] * 4 + [0]
+
+
+def test_ranks_take_turns_between_the_points_at_which_they_meet() -> None:
+    shared, log = [board() for _ in range(3)], list[tuple[int, str]]()
+
+    def works(rank: int) -> None:
+        boards = Boards()
+        boards.own, boards.peers = shared[rank], shared[:rank] + shared[rank + 1 :]
+        log.append((rank, "call"))
+        boards.meet(1)
+        boards.wait(2, rank)
+        log.append((rank, "again"))
+        boards.meet(2)
+
+    threads = [threading.Thread(target=works, args=(rank,)) for rank in (2, 0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(log[:3]) == [(rank, "call") for rank in range(3)]
+    assert log[3:] == [(rank, "again") for rank in range(3)]
+    assert all(own[MET] == 2 for own in shared)

@@ -8,5 +8,6 @@ counted_bytes   memory that notes which of its bytes are read
 timing          calls of all sides by turns, all ranks starting together
 cuda_memory     memory, launches and delays on a real GPU
 virtual_memory  the same on a virtual GPU; peers' memory is that of other processes
-stops           stops of a rank on a virtual GPU, in the middle of its kernels
+boards          how far each rank is on virtual GPUs, for its peers to see
+stops           stops of a rank on a virtual GPU, before accesses of shared memory
 """

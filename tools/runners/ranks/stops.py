@@ -2,8 +2,8 @@
 
 What ranks see of each other follows from the order of their accesses of that memory. A rank that
 stops before one of them until its peers can do no more without it shows what a kernel relies on
-that no signal ensures. Peers say in shared memory how far they are, so that a stop lasts as long as
-it has to on a busy machine, too. A real GPU offers no such stop.
+that no signal ensures, and lasts as long as it has to on a busy machine, too (boards.py). A real
+GPU offers no such stop.
 """
 
 from __future__ import annotations
@@ -17,30 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.runners.ranks.boards import LOOK_S, REPEATED, STEPS, STOPPED, Boards
+
 STOPS = 3
 """Places that are drawn in a call; those behind its last access are none."""
 FIRST_GUESS = 12
 """Accesses of a call before one was counted."""
 REPEATS = 3
 """Loads that a peer repeats, all others doing nothing new, before it counts as waiting."""
-QUIET_S, LOOK_S = 2.0, 0.0005
-"""How long peers may do nothing new, such as compare results or be done, before a stop ends; time
-between two looks at them."""
-BOARD_WORDS = 3
-BOARD_BYTES = 8 * BOARD_WORDS
-STEPS, REPEATED, STOPPED = range(BOARD_WORDS)
-"""Words of a board: accesses so far, repeated loads so far, whether the rank stops."""
-Board = NDArray[np.uint64]
+QUIET_S = 2.0
+"""How long peers may do nothing new, such as compare results or be done, before a stop ends."""
 
 
 class Stops:
-    """Where one rank stops, and how far it and its peers are."""
+    """Where one rank stops."""
 
-    def __init__(self, draws: Iterator[Random | None]) -> None:
+    def __init__(self, draws: Iterator[Random | None], boards: Boards) -> None:
         """`draws`: for each call, what draws its places, or None where it has none."""
-        self._draws = draws
-        self._own: Board = np.zeros(BOARD_WORDS, np.uint64)
-        self._peers = list[Board]()
+        self._draws, self._boards = draws, boards
         self._counted = dict[str, int]()
         """Accesses of a call, by what is called."""
         self._last = FIRST_GUESS
@@ -49,14 +43,6 @@ class Stops:
         self._number = 0
         self._loaded = set[tuple[int, ...]]()
         """Loads since the last store."""
-
-    def shows(self, own: Board) -> None:
-        """This rank's board lies here from now on."""
-        self._own = own
-
-    def sees(self, peer: Board) -> None:
-        """A peer's board lies here."""
-        self._peers.append(peer)
 
     def begin(self, called: str) -> None:
         """A call begins; `called` names its plan."""
@@ -73,7 +59,7 @@ class Stops:
     def before_load(self, load: tuple[int, ...]) -> None:
         """Stops before a load, perhaps. One that was made since the last store is a repetition."""
         if load in self._loaded:
-            self._own[REPEATED] += np.uint64(1)
+            self._boards.own[REPEATED] += np.uint64(1)
             return
         self._loaded.add(load)
         self._step()
@@ -89,11 +75,11 @@ class Stops:
 
     def wait_for_peers(self) -> None:
         """Returns when every peer waits or stops, or none has done anything new for long."""
-        self._own[STOPPED] = 1
-        before, since = self._peers_now(), time.monotonic()
+        self._boards.own[STOPPED] = 1
+        before, since = self._boards.now(), time.monotonic()
         while time.monotonic() - since < QUIET_S:
             time.sleep(LOOK_S)
-            now = self._peers_now()
+            now = self._boards.now()
             if (now[:, STEPS] != before[:, STEPS]).any():
                 before, since = now, time.monotonic()
                 continue
@@ -102,17 +88,13 @@ class Stops:
                 break
         else:
             self.places = frozenset()
-        self._own[STOPPED] = 0
+        self._boards.own[STOPPED] = 0
 
     def _step(self) -> None:
         if self._number in self.places:
             self.wait_for_peers()
         self._number += 1
-        self._own[STEPS] += np.uint64(1)
-
-    def _peers_now(self) -> NDArray[np.uint64]:
-        """Words of each peer: uint64 [peers, BOARD_WORDS]."""
-        return np.array(self._peers).reshape(-1, BOARD_WORDS)
+        self._boards.own[STEPS] += np.uint64(1)
 
 
 class StoppingBytes(np.ndarray[Any, Any]):

@@ -2,7 +2,7 @@
 
 Device memory of the virtual GPU is host memory at its own address: what other processes share with
 this one, its kernels reach as a GPU reaches its peers'. Ranks interleave as their processes do, and
-as drawn stops make them. Behind the memory that kernels reach lies the rank's board (stops.py).
+as drawn stops make them. Behind the memory that kernels reach lies the rank's board (boards.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import torch
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.rank_messages import RankSide
-from astra_chat.tools.runners.ranks.stops import BOARD_BYTES, StoppingBytes, Stops
+from astra_chat.tools.runners.ranks.boards import BOARD_BYTES, Board, Boards
+from astra_chat.tools.runners.ranks.stops import StoppingBytes, Stops
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
 
@@ -58,7 +59,8 @@ class VirtualRank:
     def __init__(self, spec: str, stops: Iterator[Random | None]) -> None:
         """`spec`: the GPU that it stands for. Raises BadInput for an unknown one. `stops`: for each
         call, what draws its stops, or None where it has none."""
-        self._stops, self._board_of = Stops(stops), ""
+        self.boards, self._board_of = Boards(), ""
+        self._stops = Stops(stops, self.boards)
         self.device = torch.device("cpu")
         self._gpu = VirtualGpu(
             spec_of(spec),
@@ -79,7 +81,7 @@ class VirtualRank:
         array, board = self._mapped(name, file, size, of_peer=False)
         if first:
             self._board_of = name
-            self._stops.shows(board)
+            self.boards.own = board
         return torch.from_numpy(array), f"/proc/{os.getpid()}/fd/{file}"
 
     def opened(self, name: str, handle: str, size: int) -> int:
@@ -87,12 +89,10 @@ class VirtualRank:
         file = os.open(handle, os.O_RDWR)
         array, board = self._mapped(f"peer's {name}", file, size, of_peer=True)
         if name == self._board_of:
-            self._stops.sees(board)
+            self.boards.peers.append(board)
         return int(array.ctypes.data)
 
-    def _mapped(
-        self, name: str, file: int, size: int, *, of_peer: bool
-    ) -> tuple[Bytes, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
+    def _mapped(self, name: str, file: int, size: int, *, of_peer: bool) -> tuple[Bytes, Board]:
         """A file's memory that kernels reach, and the board behind it."""
         at = _board_at(size)
         memory = mmap.mmap(file, at + BOARD_BYTES)
