@@ -13,6 +13,7 @@ import pytest
 
 from astra_chat.tools.runners.ranks.boards import (
     BOARD_WORDS,
+    DONE,
     MET,
     REPEATED,
     STEPS,
@@ -20,7 +21,13 @@ from astra_chat.tools.runners.ranks.boards import (
     Board,
     Boards,
 )
-from astra_chat.tools.runners.ranks.stops import FIRST_GUESS, StoppingBytes, Stops
+from astra_chat.tools.runners.ranks.stops import (
+    FIRST_GUESS,
+    HANG_REPEATS,
+    StoppingBytes,
+    Stops,
+    WaitsForever,
+)
 
 ITEMS = np.arange(4)
 
@@ -153,3 +160,30 @@ def test_ranks_take_turns_between_the_points_at_which_they_meet() -> None:
     assert sorted(log[:3]) == [(rank, "call") for rank in range(3)]
     assert log[3:] == [(rank, "again") for rank in range(3)]
     assert all(own[MET] == 2 for own in shared)
+
+
+def polled(stops: Stops, peers: tuple[Board, ...], times: int) -> None:
+    """This rank and its peers repeat one load."""
+    for _ in range(times):
+        stops.before_load((1,))
+        for peer in peers:
+            peer[REPEATED] += np.uint64(1)
+
+
+def test_ranks_that_wait_for_each_other_are_found() -> None:
+    waiting, other = board(), board()
+    stops, _ = stopping(peers=(waiting, other))
+    polled(stops, (waiting,), 4 * HANG_REPEATS)  # the other compares its results
+    other[STEPS] += np.uint64(1)
+    polled(stops, (waiting, other), HANG_REPEATS)
+    other[DONE] = 1
+    with pytest.raises(WaitsForever):
+        polled(stops, (waiting,), 2 * HANG_REPEATS)
+
+
+def test_a_rank_that_does_something_new_is_waited_for() -> None:
+    peer = board()
+    stops, _ = stopping(peers=(peer,))
+    for _ in range(6):
+        polled(stops, (peer,), HANG_REPEATS)
+        peer[STEPS] += np.uint64(1)

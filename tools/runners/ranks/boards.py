@@ -7,11 +7,11 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-BOARD_WORDS = 4
+BOARD_WORDS = 5
 BOARD_BYTES = 8 * BOARD_WORDS
-STEPS, REPEATED, STOPPED, MET = range(BOARD_WORDS)
+STEPS, REPEATED, STOPPED, MET, DONE = range(BOARD_WORDS)
 """Words of a board: accesses of shared memory so far, repeated loads so far, whether the rank
-stops, and the last point of its program at which it met its peers."""
+stops, the last point of its program at which it met its peers, whether it has made all calls."""
 LOOK_S = 0.0005
 """Time between two looks at peers' boards."""
 Board = NDArray[np.uint64]

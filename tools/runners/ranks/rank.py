@@ -28,6 +28,7 @@ from astra_chat.tools.runners.ranks.checking import (
     shared_name,
 )
 from astra_chat.tools.runners.ranks.counting import CountingWork
+from astra_chat.tools.runners.ranks.stops import WaitsForever
 from astra_chat.tools.runners.ranks.timing import Timing
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Value
@@ -94,6 +95,7 @@ def _done(
     try:
         for step in steps:
             step.run(send)
+        rank.done()
     except PtxUnsupported as lack:
         return RankFailed(
             kind="unsupported",
@@ -106,6 +108,8 @@ def _done(
         return RankFailed(
             kind="unsafe", message=titled(fault.kind, fault.message), where=place_text(fault.where)
         )
+    except WaitsForever as error:
+        return RankFailed(kind="timed_out", message=str(error))
     except RuntimeError as error:
         return RankFailed(kind="crashed", message=_first_line(error))
     return Done()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.runners.ranks.boards import LOOK_S, REPEATED, STEPS, STOPPED, Boards
+from astra_chat.tools.runners.ranks.boards import DONE, LOOK_S, REPEATED, STEPS, STOPPED, Boards
 
 STOPS = 3
 """Places that are drawn in a call; those behind its last access are none."""
@@ -25,8 +25,14 @@ FIRST_GUESS = 12
 """Accesses of a call before one was counted."""
 REPEATS = 3
 """Loads that a peer repeats, all others doing nothing new, before it counts as waiting."""
+HANG_REPEATS = 300
+"""Loads that each rank repeats, none doing anything new, before their wait counts as endless."""
 QUIET_S = 2.0
 """How long peers may do nothing new, such as compare results or be done, before a stop ends."""
+
+
+class WaitsForever(RuntimeError):
+    """All ranks that are not done wait for signals that none of them sends."""
 
 
 class Stops:
@@ -40,7 +46,8 @@ class Stops:
         self._last = FIRST_GUESS
         self.places = frozenset[int]()
         """Accesses of this call before which the rank stops."""
-        self._number = 0
+        self._number = self._repeats = 0
+        self._looked = boards.now()
         self._loaded = set[tuple[int, ...]]()
         """Loads since the last store."""
 
@@ -57,9 +64,13 @@ class Stops:
         self.places = frozenset()
 
     def before_load(self, load: tuple[int, ...]) -> None:
-        """Stops before a load, perhaps. One that was made since the last store is a repetition."""
+        """Stops before a load, perhaps. One that was made since the last store is a repetition.
+        Raises WaitsForever."""
         if load in self._loaded:
             self._boards.own[REPEATED] += np.uint64(1)
+            self._repeats += 1
+            if self._repeats % HANG_REPEATS == 1:
+                self._see_whether_it_ends()
             return
         self._loaded.add(load)
         self._step()
@@ -84,13 +95,24 @@ class Stops:
                 before, since = now, time.monotonic()
                 continue
             waits = now[:, REPEATED] - before[:, REPEATED] >= REPEATS
-            if (waits | (now[:, STOPPED] != 0)).all():
+            if (waits | (now[:, STOPPED] != 0) | (now[:, DONE] != 0)).all():
                 break
         else:
             self.places = frozenset()
         self._boards.own[STOPPED] = 0
 
+    def _see_whether_it_ends(self) -> None:
+        """Raises WaitsForever where all ranks have long repeated loads only, or are done."""
+        now = self._boards.now()
+        if self._repeats == 1 or (now[:, STEPS] != self._looked[:, STEPS]).any():
+            self._looked = now
+            return
+        waits = now[:, REPEATED] - self._looked[:, REPEATED] >= HANG_REPEATS
+        if (waits | (now[:, DONE] != 0)).all():
+            raise WaitsForever("every rank waits for a signal that none sends")
+
     def _step(self) -> None:
+        self._repeats = 0
         if self._number in self.places:
             self.wait_for_peers()
         self._number += 1

@@ -19,7 +19,7 @@ import torch
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.rank_messages import RankSide
-from astra_chat.tools.runners.ranks.boards import BOARD_BYTES, Board, Boards
+from astra_chat.tools.runners.ranks.boards import BOARD_BYTES, DONE, Board, Boards
 from astra_chat.tools.runners.ranks.stops import StoppingBytes, Stops
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
@@ -139,3 +139,7 @@ class VirtualRank:
 
     def finish(self) -> None:
         """Nothing is left to wait for: every launch has ended when it returns."""
+
+    def done(self) -> None:
+        """Tells peers that wait for this rank that it makes no more calls."""
+        self.boards.own[DONE] = 1
