@@ -17,18 +17,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.runners.ranks.boards import DONE, LOOK_S, REPEATED, STEPS, STOPPED, Boards
+from astra_chat.tools.runners.ranks.boards import (
+    DONE,
+    LOOK_S,
+    MET,
+    REPEATED,
+    STEPS,
+    STOPPED,
+    Boards,
+)
 
-STOPS = 3
-"""Places that are drawn in a call; those behind its last access are none."""
+SHARE, MOST = 0.5, 8.0
+"""Share of a call's accesses before which a rank stops; how many these are at most on average."""
 FIRST_GUESS = 12
 """Accesses of a call before one was counted."""
 REPEATS = 3
 """Loads that a peer repeats, all others doing nothing new, before it counts as waiting."""
 HANG_REPEATS = 300
 """Loads that each rank repeats, none doing anything new, before their wait counts as endless."""
-QUIET_S = 2.0
-"""How long peers may do nothing new, such as compare results or be done, before a stop ends."""
+QUIET_S = 30.0
+"""How long peers may neither wait nor do anything new, such as compare results, before a stop ends
+without them."""
 
 
 class WaitsForever(RuntimeError):
@@ -54,7 +63,8 @@ class Stops:
     def begin(self, called: str) -> None:
         """A call begins; `called` names its plan."""
         draw, count = next(self._draws, None), self._counted.get(called, self._last)
-        self.places = frozenset(draw.randrange(count) for _ in range(STOPS) if draw)
+        share = min(SHARE, MOST / count)
+        self.places = frozenset(at for at in range(count) if draw and draw.random() < share)
         self._number = 0
         self._loaded.clear()
 
@@ -85,9 +95,11 @@ class Stops:
         self._loaded.clear()
 
     def wait_for_peers(self) -> None:
-        """Returns when every peer waits or stops, or none has done anything new for long."""
-        self._boards.own[STOPPED] = 1
+        """Returns when every peer waits, stops or is done; at once where one stops already."""
         before, since = self._boards.now(), time.monotonic()
+        if before[:, STOPPED].any():
+            return
+        self._boards.own[STOPPED] = 1
         while time.monotonic() - since < QUIET_S:
             time.sleep(LOOK_S)
             now = self._boards.now()
@@ -95,10 +107,8 @@ class Stops:
                 before, since = now, time.monotonic()
                 continue
             waits = now[:, REPEATED] - before[:, REPEATED] >= REPEATS
-            if (waits | (now[:, STOPPED] != 0) | (now[:, DONE] != 0)).all():
+            if (waits | (now[:, [STOPPED, MET, DONE]] != 0).any(axis=1)).all():
                 break
-        else:
-            self.places = frozenset()
         self._boards.own[STOPPED] = 0
 
     def _see_whether_it_ends(self) -> None:
