@@ -78,7 +78,8 @@ def describe(outcome: Outcome) -> str:
         case Implausible(case=case, why=why):
             return f"implausible on {case.named}: {why}"
         case TimedOut(step=step, limit_s=limit_s, note=note):
-            words = f"stopped: the step '{step}' exceeded its limit of {number(limit_s)} s"
+            limit = f"exceeded its limit of {number(limit_s)} s" if limit_s else "would never end"
+            words = f"stopped: the step '{step}' {limit}"
             return f"{words}: {note}" if note else words
         case Correct() | Timed():
             return _passed(outcome)

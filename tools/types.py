@@ -316,6 +316,7 @@ class TimedOut(Value):
     kind: Literal["timed_out"] = "timed_out"
     step: Literal["build", "plan", "check", "sanitize", "time", "profile"]
     limit_s: float
+    """0 where the ranks of a group wait for each other for ever."""
     note: str = Field(default="", exclude_if=is_empty)
     """Which rank of a group of GPUs did not continue."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.descriptions import describe
@@ -16,11 +17,12 @@ from astra_chat.tools.ranks.evaluating import RanksEvaluating
 from astra_chat.tools.ranks.group import Ended, RankGroup, group_of
 from astra_chat.tools.ranks.judge import RanksJudge
 from astra_chat.tools.ranks.plans import Planned, planned, side_of
+from astra_chat.tools.ranks.requests import rank_requests
 from astra_chat.tools.ranks.times import Against, against, slowest
 from astra_chat.tools.run.rank_messages import Burst, RankSide, Samples
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.task.ranks import RANKS, of_rank
+from astra_chat.tools.task.ranks import RANKS
 from astra_chat.tools.types import Case, Value
 from astra_vgpu.ground.errors import AstraError, BadInput
 from astra_vgpu.ground.gpu_specs import spec
@@ -65,12 +67,7 @@ def beside_rivals(
     plans = {name: plans_of(judge, build, cases) for name, build in sides.items()}
     norm = _norm(judge, cases)
 
-    def asked(rank: int, folder: Path) -> LabRequest:
-        one = request(judge, rank, cases, [p.side(n, rank) for n, p in plans.items()])
-        more = {"norm": norm, "rounds": rounds, "meeting": folder / "meeting"}
-        return one.model_copy(update=more)
-
-    with _group(judge, asked) as group:
+    with _group(judge, cases, plans, norm=norm, rounds=rounds) as group:
         _require_done(group.run(stop=judge.stop))
         samples, said = group.results(Samples), group.errors(0)
     rows = []
@@ -97,10 +94,6 @@ def soaked(
     """
     plans = plans_of(judge, built(judge, source), cases)
 
-    def asked(rank: int, folder: Path) -> LabRequest:
-        one = request(judge, rank, cases, [plans.side(CANDIDATE, rank)])
-        return one.model_copy(update={"soak": calls})
-
     done, first = [0], [True]
 
     def seen(rank: int, message: object) -> None:
@@ -111,7 +104,7 @@ def soaked(
             first.clear()
             after_start(group)
 
-    with _group(judge, asked) as group:
+    with _group(judge, cases, {CANDIDATE: plans}, soak=calls) as group:
         ended = group.run(seen, judge.stop)
         bursts = group.results(Burst)
     if ended is not None:
@@ -139,28 +132,19 @@ def plans_of(judge: RanksJudge, build: Build, cases: Sequence[Case]) -> Planned:
     return found
 
 
-def request(
-    judge: RanksJudge, rank: int, cases: Sequence[Case], sides: Sequence[RankSide]
-) -> LabRequest:
-    """What one rank is asked, without what it shall do."""
-    return LabRequest(
-        folder=judge.task.folder,
-        rank=rank,
-        ranks=judge.ranks.numbers.timed,
-        device="cuda",
-        spec=judge.device.spec,
-        cases=tuple(of_rank(case, rank) for case in cases),
-        sides=tuple(sides),
-        seed=judge.entropy.cases.text,
-    )
-
-
 @contextmanager
-def _group(judge: RanksJudge, asked: Callable[[int, Path], LabRequest]) -> Iterator[RankGroup]:
+def _group(
+    judge: RanksJudge, cases: Sequence[Case], plans: Mapping[str, Planned], **work: Any
+) -> Iterator[RankGroup]:
+    """The group that the judge times. `work`: further fields of a request."""
     assert judge.task.ranks is not None
+    ranks, seed = judge.ranks.numbers.timed, judge.entropy.cases
     with tempfile.TemporaryDirectory(prefix="astra-ranks-") as folder:
-        requests = [asked(rank, Path(folder)) for rank in range(judge.ranks.numbers.timed)]
-        with group_of(requests, judge.task.ranks.timeout_s, PROGRAM) as group:
+        work["meeting"] = Path(folder) / "meeting"
+        asked = rank_requests(
+            LabRequest, judge.task, judge.device, ranks, cases, plans, seed, **work
+        )
+        with group_of(asked, judge.task.ranks.timeout_s, PROGRAM) as group:
             yield group
 
 

@@ -5,6 +5,7 @@ evaluating  the steps of one evaluation
 groups      how many ranks a judge has on its device
 checks      the check: cases, groups of processes, what they found
 plans       the launch plan of each rank
+requests    what each rank of a group is asked
 signals     scope and order of signals in PTX; how often a rank waits
 times       times beside the baseline, measured or estimated
 taxes       barriers, links and launches as terms of an estimate

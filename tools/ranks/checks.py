@@ -9,10 +9,11 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.ranks.group import Ended, RankGroup, group_of
 from astra_chat.tools.ranks.plans import Planned
+from astra_chat.tools.ranks.requests import rank_requests
 from astra_chat.tools.run.rank_messages import Burst, Counted, RankRequest
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.task.ranks import RANKS, RanksContract, of_all, of_rank
+from astra_chat.tools.task.ranks import RANKS, RanksContract, of_all
 from astra_chat.tools.types import (
     Case,
     Correct,
@@ -117,25 +118,22 @@ class GroupCheck:
         """Calls the cases; the last `counted` ones are counted instead. None where nothing is
         wrong. Raises MissingDependency where the machine is at fault, and Cancelled."""
         virtual = self.device.kind == "virtual"
-        requests = [
-            RankRequest(
-                folder=self.task.folder,
-                rank=rank,
-                ranks=ranks,
-                device=self.device.kind,
-                spec=self.device.spec,
-                cases=tuple(of_rank(case, rank) for case in cases),
-                counted=counted,
-                sides=(plans.side(CANDIDATE, rank),),
-                seed=self.seed.of("check", ranks).text,
-                calls=calls,
-                burst=VIRTUAL_BURST if virtual else 20,
-            )
-            for rank in range(ranks)
-        ]
+        burst = VIRTUAL_BURST if virtual else 20
+        requests = rank_requests(
+            RankRequest,
+            self.task,
+            self.device,
+            ranks,
+            cases,
+            {CANDIDATE: plans},
+            self.seed.of("check", ranks),
+            counted=counted,
+            calls=calls,
+            burst=burst,
+        )
         limit_s = self.contract.timeout_s * (VIRTUAL_PATIENCE if virtual else 1)
         with group_of(requests, limit_s) as group:
-            ended = group.run(self._seen(group, calls, requests[0].burst), self.stop)
+            ended = group.run(self._seen(group, calls, burst), self.stop)
             bursts, counts = group.results(Burst), group.results(Counted)
         if ended is not None:
             return failure_of(ended, of_all(cases[0]))

@@ -24,12 +24,12 @@ from astra_chat.tools.ranks.checks import (
 from astra_chat.tools.ranks.group import RankGroup, group_of
 from astra_chat.tools.ranks.groups import RankNumbers, contract_of
 from astra_chat.tools.ranks.plans import Planned, planned
+from astra_chat.tools.ranks.requests import rank_requests
 from astra_chat.tools.ranks.signals import signal_faults
 from astra_chat.tools.ranks.times import CountedCase, measured, measured_profile
 from astra_chat.tools.run.rank_messages import RankRequest, Samples
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.devices import gpu_handles
-from astra_chat.tools.task.ranks import of_rank
 from astra_chat.tools.task.trust import require_trust
 from astra_chat.tools.timing.verdict import timed_outcome
 from astra_chat.tools.types import (
@@ -251,21 +251,17 @@ class RanksEvaluating(SourceInWork):
                 return plans
             sides[name] = plans
         with self.steps.step("time"), tempfile.TemporaryDirectory(prefix="astra-ranks-") as folder:
-            requests = [
-                RankRequest(
-                    folder=self._task.folder,
-                    rank=rank,
-                    ranks=ranks,
-                    device=self.bench.device.kind,
-                    spec=self.bench.device.spec,
-                    cases=tuple(of_rank(case, rank) for case in cases),
-                    sides=tuple(plans.side(name, rank) for name, plans in sides.items()),
-                    seed=self.steps.seed.text,
-                    rounds=rounds,
-                    meeting=Path(folder) / "meeting",
-                )
-                for rank in range(ranks)
-            ]
+            requests = rank_requests(
+                RankRequest,
+                self._task,
+                self.bench.device,
+                ranks,
+                cases,
+                sides,
+                self.steps.seed,
+                rounds=rounds,
+                meeting=Path(folder) / "meeting",
+            )
             with group_of(requests, self._contract.timeout_s) as group:
                 ended = group.run(stop=self.bench.stop)
                 samples = group.results(Samples)

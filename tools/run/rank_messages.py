@@ -111,9 +111,9 @@ class RankFailed(Value):
     """The rank cannot continue."""
 
     event: Literal["failed"] = "failed"
-    kind: Literal["crashed", "unsafe", "unsupported", "lacking"]
-    """A fault of the kernel, one that the virtual GPU names, something that it cannot run, or one
-    of the machine."""
+    kind: Literal["crashed", "unsafe", "timed_out", "unsupported", "lacking"]
+    """A fault of the kernel, one that the virtual GPU names, ranks that wait for each other for
+    ever, something that it cannot run, or a fault of the machine."""
     message: str
     where: str = ""
     opcode: str = ""

@@ -33,6 +33,7 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.verify.bundle_claims import source_file
 from astra_vgpu.ground.errors import BadInput, MissingDependency
+from tests.after_a_run import judged_again, report_of, rows_of
 from tests.chat_samples import DEVICE, FixedJudge, on_case, run_options, timed
 from tests.tools.triton.samples import SOURCES
 
@@ -163,6 +164,14 @@ def test_a_scripted_run_in_triton_from_its_first_turn_to_its_end(tmp_path: Path)
     (one,) = found.summary.rounds
     assert [attempt.verdict for attempt in one.attempts] == ["refused", "tie"]
     assert load_task(folder).name == found.summary.task and not found.summary.deviations
+    page = report_of(found.transcript)
+    assert "in Triton" in page and "line 3: import torch" in page
+    rows = rows_of(found.transcript)
+    assert [row["language"] for row in rows] == ["cuda", "triton", "triton"]
+    assert [row["verdict"] for row in rows] == ["tie", "refused", "tie"]
+    assert rows[-1]["source"] == COLUMNS
+    again = judged_again(found.transcript)["rejudged"]
+    assert [one["agrees"] for one in again] == [True] * 3
 
 
 @pytest.mark.second_tier

@@ -5,14 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.ranks.checks import unlike
+from astra_chat.tools.ranks.checks import failure_of, unlike
+from astra_chat.tools.ranks.group import Ended
 from astra_chat.tools.ranks.groups import RankNumbers, numbers_of
 from astra_chat.tools.ranks.judge import RanksJudge, judge_of
+from astra_chat.tools.ranks.requests import rank_requests
 from astra_chat.tools.ranks.times import against, slowest
+from astra_chat.tools.run.rank_messages import RankFailed
 from astra_chat.tools.system.devices import cuda_device, gpu_handles, virtual_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
@@ -20,10 +25,17 @@ from astra_chat.tools.types import Case, Correct, Crashed, Refused, Timed, Timed
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.ranks.faults import FAULTS, RANK_FAULTS, tried
 from lab.ranks.measuring import built, plans_of
+from lab.ranks.messages import LabRequest
 
 NAME = "allreduce_add_rmsnorm"
 KERNELS = ("baseline.cu", "script/pull.cu", "script/by_size.cu")
-SOME_FAULTS = ("barrier: none after", "wrong rank: the own row", "rank: killed")
+SOME_FAULTS = (
+    "barrier: none after",
+    "reuse: one place",
+    "wrong rank: the own row",
+    "rank 0 signals nobody",
+    "rank: killed",
+)
 
 
 def quick_task(name: str = NAME) -> Task:
@@ -139,14 +151,33 @@ def test_kernels_are_correct_on_virtual_ranks(kernel: str) -> None:
 @pytest.mark.second_tier
 @pytest.mark.parametrize("fault", SOME_FAULTS)
 def test_planted_faults_are_found_on_virtual_ranks(fault: str) -> None:
-    """A stop falls where the processors' load lets it: a run may miss the only moment that shows
-    a fault, four in a row hardly."""
     with judge_for(quick_task()) as judge:
-        for _ in range(4):
-            (found,) = tried(judge, fault)
-            if found.found:
-                break
+        (found,) = tried(judge, fault)
     assert found.found, found.said
+
+
+def test_a_wait_that_never_ends_is_no_matter_of_time() -> None:
+    failed = RankFailed(kind="timed_out", message="every rank waits")
+    ended = Ended("timed_out", 1, f"rank 1: {failed.message}", failed=failed)
+    found = failure_of(ended, quick_task().check[0])
+    assert describe(found) == "stopped: the step 'check' would never end: rank 1: every rank waits"
+
+
+def test_each_rank_is_asked_with_its_own_number_and_plans() -> None:
+    with judge_for(find_task(NAME)) as judge:
+        cases = [case for case, _ in judge.weighted][:2]
+        plans = plans_of(judge, built(judge, text_of("baseline.cu")), cases)
+        seed, device = judge.entropy.cases, judge.device
+        sides = {"candidate": plans, "baseline": plans}
+        asked = rank_requests(
+            LabRequest, judge.task, device, 2, cases, sides, seed, soak=7, meeting=Path("m")
+        )
+    assert [one.rank for one in asked] == [0, 1]
+    for one in asked:
+        assert (one.soak, one.ranks, one.device, one.seed) == (7, 2, "virtual", seed.text)
+        assert [case.scalars["rank"] for case in one.cases] == [one.rank] * 2
+        assert [side.name for side in one.sides] == ["candidate", "baseline"]
+        assert all(side.plans == plans.plans[one.rank] for side in one.sides)
 
 
 @pytest.fixture

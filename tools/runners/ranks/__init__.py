@@ -8,5 +8,6 @@ counting        calls on a virtual GPU with all counters, and the bytes that cro
 timing          calls of all sides by turns, all ranks starting together
 cuda_memory     memory, launches and delays on a real GPU
 virtual_memory  the same on a virtual GPU; peers' memory is that of other processes
-drawn_pauses    stops of a rank on a virtual GPU, in the middle of its kernels
+boards          how far each rank is on virtual GPUs, for its peers to see
+drawn_pauses    stops of a rank on a virtual GPU, before drawn accesses of shared memory
 """

@@ -3,8 +3,8 @@
 Times of ranks are measured with the data in L2, so they are estimated so.
 
 A call that waits for peers repeats its polls as often as it has to, which says nothing. So a call
-is made by all ranks, then this rank takes back what it wrote to its own memory and makes it again:
-all that its peers sent is there when it begins.
+is made by all ranks. Then the ranks take turns: each takes back what it wrote to its own memory and
+makes the call again, while its peers rest: all that they sent is there, and nothing changes it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,15 @@ class CountingWork:
         before = {name: state.clone() for name, state in states.items()}
         self._rank.forget_writes()
         self._calls.launch(self._calls.made(case, SEED))
+        boards, ended, counted = self._rank.boards, 2 * number + 1, 2 * number + 2
+        boards.meet(ended)
+        boards.wait(counted, self._asked.rank)
         for name, state in states.items():
             wrote = torch.from_numpy(self._rank.wrote(state))
             state[wrote] = before[name][wrote]
-        return self._again(number, self._calls.made(case, SEED))
+        found = self._again(number, self._calls.made(case, SEED))
+        boards.meet(counted)
+        return found
 
     def _again(self, number: int, one: MadeCall) -> Counted:
         side = self._asked.sides[0]

@@ -84,3 +84,6 @@ class CudaRank:
     def finish(self) -> None:
         """Waits for the stream. Raises torch's RuntimeError for a kernel's fault."""
         torch.cuda.synchronize()
+
+    def done(self) -> None:
+        """Tells nobody: the group sees when a rank ends."""

@@ -3,7 +3,6 @@ of JSON."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
@@ -29,6 +28,7 @@ from astra_chat.tools.runners.ranks.checking import (
     shared_name,
 )
 from astra_chat.tools.runners.ranks.counting import CountingWork
+from astra_chat.tools.runners.ranks.drawn_pauses import WaitsForever
 from astra_chat.tools.runners.ranks.timing import Timing
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Value
@@ -95,6 +95,7 @@ def _done(
     try:
         for step in steps:
             step.run(send)
+        rank.done()
     except PtxUnsupported as lack:
         return RankFailed(
             kind="unsupported",
@@ -107,6 +108,8 @@ def _done(
         return RankFailed(
             kind="unsafe", message=titled(fault.kind, fault.message), where=place_text(fault.where)
         )
+    except WaitsForever as error:
+        return RankFailed(kind="timed_out", message=str(error))
     except RuntimeError as error:
         return RankFailed(kind="crashed", message=_first_line(error))
     return Done()
@@ -132,9 +135,9 @@ def _rank(asked: RankRequest) -> Rank:
 
 
 def _stops(asked: RankRequest) -> Iterator[Random | None]:
-    """For each call what draws this rank's stops. At most one rank stops during a call: its peers
-    run ahead of it."""
-    for call in itertools.count():
+    """For each call of the check what draws this rank's stops. At most one rank stops during a
+    call: its peers run ahead of it."""
+    for call in range(asked.calls):
         draw = Seed(asked.seed).of("stops", call).random()
         yield draw if draw.randrange(asked.ranks + 1) == asked.rank else None
 

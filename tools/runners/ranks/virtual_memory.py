@@ -1,16 +1,15 @@
 """One rank on a virtual GPU of its own, in a process of its own; memory of peers is theirs.
 
 Device memory of the virtual GPU is host memory at its own address: what other processes share with
-this one, its kernels reach as a GPU reaches its peers'. Ranks interleave as their processes do.
+this one, its kernels reach as a GPU reaches its peers'. Ranks interleave as their processes do, and
+as drawn stops make them. Behind the memory that kernels reach lies the rank's board (boards.py).
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 
@@ -20,12 +19,14 @@ import torch
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.rank_messages import RankSide
-from astra_chat.tools.runners.ranks.drawn_pauses import stopped_at_times
+from astra_chat.tools.runners.ranks.boards import BOARD_BYTES, DONE, Board, Boards
+from astra_chat.tools.runners.ranks.drawn_pauses import StoppingBytes, Stops
 from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec as spec_of
 
 NEVER = 1 << 60
 """Instructions after which a wait counts as endless: the group's limit of time ends it before."""
+Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 
 class LaunchFailed(RuntimeError):
@@ -37,14 +38,19 @@ class Mapped:
     """Memory that ranks share."""
 
     name: str
-    array: np.ndarray[tuple[int], np.dtype[np.uint8]]
+    array: Bytes
     of_peer: bool
 
 
-def bytes_of(tensor: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def bytes_of(tensor: torch.Tensor) -> Bytes:
     """A contiguous tensor's memory: uint8 [bytes]."""
-    found: np.ndarray[tuple[int], np.dtype[np.uint8]] = tensor.flatten().view(torch.uint8).numpy()
+    found: Bytes = tensor.flatten().view(torch.uint8).numpy()
     return found
+
+
+def _board_at(size: int) -> int:
+    """Where a rank's board begins behind its memory."""
+    return -(-size // BOARD_BYTES) * BOARD_BYTES
 
 
 class VirtualRank:
@@ -53,7 +59,8 @@ class VirtualRank:
     def __init__(self, spec: str, stops: Iterator[Random | None]) -> None:
         """`spec`: the GPU that it stands for. Raises BadInput for an unknown one. `stops`: for each
         call, what draws its stops, or None where it has none."""
-        self._stops = stops
+        self.boards, self._board_of = Boards(), ""
+        self._stops = Stops(stops, self.boards)
         self.device = torch.device("cpu")
         self._gpu = VirtualGpu(
             spec_of(spec),
@@ -69,22 +76,30 @@ class VirtualRank:
         """Allocates memory for peers, zeroed: uint8 [size], and what other processes open it by:
         the file of this process that holds it."""
         file = os.memfd_create(f"rank-{name}")
-        os.ftruncate(file, size)
-        array = self._mapped(name, file, size, of_peer=False)
+        os.ftruncate(file, _board_at(size) + BOARD_BYTES)
+        first = not self.mapped
+        array, board = self._mapped(name, file, size, of_peer=False)
+        if first:
+            self._board_of = name
+            self.boards.own = board
         return torch.from_numpy(array), f"/proc/{os.getpid()}/fd/{file}"
 
     def opened(self, name: str, handle: str, size: int) -> int:
         """Returns the address of a peer's memory in this process."""
         file = os.open(handle, os.O_RDWR)
-        return int(self._mapped(f"peer's {name}", file, size, of_peer=True).ctypes.data)
+        array, board = self._mapped(f"peer's {name}", file, size, of_peer=True)
+        if name == self._board_of:
+            self.boards.peers.append(board)
+        return int(array.ctypes.data)
 
-    def _mapped(
-        self, name: str, file: int, size: int, *, of_peer: bool
-    ) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-        array = np.frombuffer(mmap.mmap(file, size), np.uint8)
+    def _mapped(self, name: str, file: int, size: int, *, of_peer: bool) -> tuple[Bytes, Board]:
+        """A file's memory that kernels reach, and the board behind it."""
+        at = _board_at(size)
+        memory = mmap.mmap(file, at + BOARD_BYTES)
+        array = np.frombuffer(memory, np.uint8, size)
         self.mapped.append(Mapped(name, array, of_peer))
-        self._gpu.register(array, name)
-        return array
+        self._gpu.register(StoppingBytes.of(array, self._stops, file), name)
+        return array, np.frombuffer(memory, np.uint64, offset=at)
 
     def bound(
         self, side: RankSide, plan: LaunchPlan, tensors: Mapping[str, torch.Tensor]
@@ -98,9 +113,9 @@ class VirtualRank:
         def run() -> None:
             arrays = {n: bytes_of(t) for n, t in tensors.items()}
             addresses = {n: self._gpu.register(array, n) for n, array in arrays.items()}
-            draw = next(self._stops)
-            with stopped_at_times(draw) if draw else nullcontext():
-                status = replayer.replay(plan, addresses, Random(0))
+            self._stops.begin(plan.case.key)
+            status = replayer.replay(plan, addresses, Random(0))
+            self._stops.end(plan.case.key)
             for address in addresses.values():
                 self._gpu.unregister(address)
             if self._gpu.fault is not None:
@@ -119,8 +134,12 @@ class VirtualRank:
         return np.array(self._gpu.written(own.data_ptr())[: own.numel()])
 
     def pause(self, us: float) -> None:
-        """Delays what follows."""
-        time.sleep(us * 1e-6)
+        """Delays what follows until the peers can do no more without it, however long `us` is."""
+        self._stops.wait_for_peers()
 
     def finish(self) -> None:
         """Nothing is left to wait for: every launch has ended when it returns."""
+
+    def done(self) -> None:
+        """Tells peers that wait for this rank that it makes no more calls."""
+        self.boards.own[DONE] = 1
