@@ -144,9 +144,9 @@ def document() -> str:
     text = [
         "# Wrong kernels by class",
         "",
-        "Each kernel is the baseline of a shipped task with a few edits (tests/attacks/classes/), written"
-        " for a class of faults that a red team got past the judge in November 2026. The judge"
-        " checks it as a new candidate and, if it finds nothing, confirms it as a winner."
+        "Each kernel is the baseline of a shipped task with a few edits (tests/attacks/classes/),"
+        " written for a class of faults that a red team got past the judge in November 2026. The"
+        " judge checks it as a new candidate and, if it finds nothing, confirms it as a winner."
         " `python -m tests.attacks.wrong_kernels --device DEVICE -o FILE` records the results in"
         " tests/attacks/wrong_kernels.jsonl.xz; the same command without options writes this"
         " page.",
