@@ -17,7 +17,7 @@ BASELINES = (
     "h100/baselines-decode-h100.json",
 )
 """Files in EXAMPLES that `lab.baselines measure` wrote of our baselines."""
-TODAY = ("h200/today-h200.json",)
+TODAY = ("h200/today-h200.json", "h200/qk-today-h200.json")
 """Files in EXAMPLES that it wrote with `--winners`."""
 VIRTUAL = PLAIN / "virtual/silu_and_mul.jsonl.xz"
 
