@@ -179,9 +179,15 @@ def comparison_text(basis: Basis, *, memory: bool = False) -> str:
         f"Resolution: two candidates {resolution_text(basis)} are a tie, which is not a gain and"
         " does not justify a round. Of two tied candidates, the one with the higher ratio counts "
         "as the better, and if their ratios are equal, the earlier one. Predictions are scored at "
-        "this resolution. A `parent` may also be a"
+        f"this resolution.{_TIED if basis == 'estimated' else ''} A `parent` may also be a"
         f" discarded candidate.{_memory_text(basis) if memory else ''}"
     )
+
+
+_TIED = (
+    " One exception: while the best candidate is a tie with the baseline only because its interval"
+    " begins below 1, a gain within the resolution can lift it above 1, and so justifies a round."
+)
 
 
 def _memory_text(basis: Basis) -> str:

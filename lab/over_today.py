@@ -59,9 +59,9 @@ small kernel (torch's addition to one element) in a chain of at least 20 where m
 the small kernel's time is subtracted. The same name without it is a plain launch. Cases with a
 ratio below 1 are lost."""
 BY_QUOTIENT = f"""
-Winner and today's kernel were timed in two runs in November 2026, each against our `sglang`
-baseline; a figure is the quotient of two ratios, and varies by {BETWEEN_EVALUATIONS:.1%} (root mean
-square) from run to run."""
+The winner and today's kernel were timed in separate runs in November 2026, each against our
+`sglang` baseline. Each figure is therefore the quotient of two ratios; it varies by
+{BETWEEN_EVALUATIONS:.1%} (root mean square) from run to run."""
 CORRECTIONS = """
 Corrected on 27 November 2026: SGLang 0.5.23 launches Triton kernels for all calls of topk_softmax
 and for small ones of moe_align_block_size. On one H200, in a separate measurement, the winner of

@@ -70,7 +70,9 @@ def test_one_threshold_is_told_with_the_rule_that_decides_a_tie() -> None:
         " a round."
     ) in text
     assert "less similarly two kernels spend their time, the wider" in text
-    assert "intervals of both" in comparison_text("measured")
+    assert "can lift it above 1, and so justifies a round" in text
+    measured = comparison_text("measured")
+    assert "intervals of both" in measured and "lift it above 1" not in measured
 
 
 def test_a_device_is_told_with_what_a_plan_reckons_with() -> None:

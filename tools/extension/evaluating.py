@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.hidden_cases import Weighted, draw, heaviest, unique
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.extension.build import ExtensionBuild, build_extension, library_findings
 from astra_chat.tools.extension.guard import extension_findings
 from astra_chat.tools.extension.questions import NOTED, TRUST, Questioned, questioned
@@ -183,7 +184,8 @@ class EvaluatedExtension:
         baseline = self._baseline(list(zip(oracle_cases, weights, strict=True)))
         if not isinstance(baseline, list):
             raise BadInput(
-                f"the baseline of {self._task.name} cannot be timed together with its module"
+                f"the baseline of {self._task.name} cannot be timed alternately with eager PyTorch:"
+                f" {describe(baseline)}"
             )
         times = [
             turn.measured(beside, _shares(self.rows, beside.case))

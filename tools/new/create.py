@@ -134,7 +134,7 @@ def _triton(
         source = paths[0].read_text()
     found = triton_kernel.kernels(source, called)
     if not found:
-        raise BadInput(f"{called} contains no function with @triton.jit")
+        raise BadInput(f"{called} contains no function decorated with @triton.jit")
     try:
         chosen = _chosen([kernel.name for kernel in found], function, "has")
         return triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)

@@ -88,7 +88,7 @@ def gpu_uuid(index: int) -> str:
         return str(pynvml.nvmlDeviceGetUUID(gpu_handles()[index]))
     except (pynvml.NVMLError, IndexError) as error:
         raise MissingDependency(
-            f"the driver reports no UUID of CUDA device {index}: {error}"
+            f"the driver reports no UUID for CUDA device {index}: {error}"
         ) from None
 
 

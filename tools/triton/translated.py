@@ -206,7 +206,10 @@ class _Compiler:
         for variant, one in zip(variants, answers, strict=True):
             entry = entry_of(one.ptx, len(variant.given))
             if any(_INSIDE_ASM.search(line) for line in entry.body):
-                raise NotCompiled("its PTX contains a character that is not part of an instruction")
+                raise NotCompiled(
+                    "its PTX contains a quote, a backslash or a non-ASCII character, which no"
+                    " instruction contains"
+                )
             types = tuple(_C.get(variant.signature[n], "void*") for n in variant.given)
             made.append(_Kernel(entry, types, variant.warps, one.shared_bytes))
         return made

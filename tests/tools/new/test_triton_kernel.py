@@ -71,7 +71,7 @@ def test_the_task_loads_and_says_what_is_missing(
     ("source", "words"),
     [
         ("def f(:\n", "norm.py, line 1: it is not valid Python"),
-        ("def f(x): pass\n", "no function with @triton.jit"),
+        ("def f(x): pass\n", "no function decorated with @triton.jit"),
         (SOURCE, "rms_norm_kernel, _helper: choose one with --op"),
         ("import triton\n@triton.jit\ndef f(n):\n    pass\n", "line 3: f takes no pointer"),
     ],
