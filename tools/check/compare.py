@@ -66,7 +66,20 @@ def compare_written(task: Task, run: CaseRun) -> float | Wrong:
     return _compare_copy(task, run, 0, [arg for arg in task.args if arg.written])
 
 
+def changed_beside(task: Task, run: CaseRun) -> Wrong | None:
+    """What a call changed beside its results: bytes round and between them, and arguments that may
+    only be read; of the first copy."""
+    outputs = _outputs(run, 0, task.args)
+    return outputs if isinstance(outputs, Wrong) else None
+
+
 def _compare_copy(task: Task, run: CaseRun, copy: int, args: Sequence[Arg]) -> float | Wrong:
+    outputs = _outputs(run, copy, args)
+    return outputs if isinstance(outputs, Wrong) else compare_outputs(task, run, outputs)
+
+
+def _outputs(run: CaseRun, copy: int, args: Sequence[Arg]) -> dict[str, Array] | Wrong:
+    """The bytes of the written ones, by name, unless anything beside them changed."""
     outputs: dict[str, Array] = {}
     for arg in args:
         if run.is_unchanged(arg):
@@ -76,7 +89,7 @@ def _compare_copy(task: Task, run: CaseRun, copy: int, args: Sequence[Arg]) -> f
             return wrong
         if arg.written:
             outputs[arg.name] = content
-    return compare_outputs(task, run, outputs)
+    return outputs
 
 
 def compare_outputs(task: Task, run: CaseRun, outputs: Outputs) -> float | Wrong:

@@ -20,16 +20,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from astra_chat.tools.check.bands import has_band, needed, outside_band
+from astra_chat.tools.check.bands import MOST_NEEDED, has_band, needed, outside_band
 from astra_chat.tools.check.column_bias import ColumnBias
 from astra_chat.tools.check.floats import FRACTION_BITS, Array, ulp
 from astra_chat.tools.check.imprecise import imprecise
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measured_args, piece
 from astra_chat.tools.check.norm import Norm as Norm
 from astra_chat.tools.check.norm import off_nearest
+from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
@@ -83,10 +85,81 @@ class MeasuredRun:
     """Results, by argument."""
     band: Mapping[str, float]
     """How many times as wide as stated its results need the band, by argument."""
-    bias: ColumnBias
-    """Its errors by columns."""
+    precision: PrecisionSeen
     norms: Mapping[str, Norm] | None
     """None where nothing is kept but that the baseline is right there; empty on a further seed."""
+    equal: EqualResults | None
+    """What is found in equal results; None where a look at them might find something else."""
+
+
+@dataclass(frozen=True)
+class EqualResults:
+    """What is found in results on a case that equal the baseline's byte for byte."""
+
+    digest: bytes
+    """The sha256 of these bytes, as of CaseRun.digest."""
+    worst: float
+    """The worst |got - expected| / tolerance."""
+    precision: PrecisionSeen
+    counts: Mapping[str, int]
+    """Elements whose errors are measured, by argument."""
+    error: ErrorNorm | None = None
+    """The error norm nearest to its limit, by what is known of all cases."""
+
+
+class _Limits(NamedTuple):
+    """What the baseline's errors allow a candidate in an argument on a case."""
+
+    own_ulps: float
+    """The baseline's norm, in ulps."""
+    ulps: float
+    own_share: float
+    """The baseline's share of results off the nearest values."""
+    share: float
+
+    def allow(self, norm: Norm) -> bool:
+        return norm.ulps <= self.ulps and self.allow_share(norm)
+
+    def allow_share(self, norm: Norm) -> bool:
+        return norm.share <= self.share or norm.values < MIN_VALUES
+
+    def error(self, arg: Arg, case: Case, norm: Norm) -> ErrorNorm:
+        return ErrorNorm(
+            case=case,
+            argument=arg.name,
+            candidate_ulps=norm.ulps,
+            baseline_ulps=self.own_ulps,
+            limit_ulps=self.ulps,
+        )
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The baseline's errors in an argument over all known cases of one dtype and family."""
+
+    known: bool
+    """Whether there is such a case."""
+    ulps: float
+    """Its norm, in ulps: that of a small case may be right by luck."""
+    share: float
+    """Its share of results off the nearest values."""
+    exact: bool
+    """Whether zeros and ones make it exact, as they do sums, nearly everywhere: a quotient is exact
+    here and there by luck, which nobody else needs to have."""
+
+    @staticmethod
+    def of(norms: Sequence[Norm]) -> _Pool:
+        count = sum(norm.count for norm in norms)
+        squares = sum(norm.ulps**2 * norm.count for norm in norms)
+        exact = [norm.exact for norm in norms if norm.exact is not None]
+        results = sum(map(len, exact))
+        return _Pool(
+            known=bool(norms),
+            ulps=math.sqrt(squares / count) if count else 0.0,
+            share=sum(norm.off for norm in norms) / max(1, sum(norm.nearest for norm in norms)),
+            exact=results > 0
+            and sum(int(np.count_nonzero(one)) for one in exact) >= EXACT_SHARE * results,
+        )
 
 
 class BaselineErrors:
@@ -98,6 +171,9 @@ class BaselineErrors:
         self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
         self._needed: dict[tuple[str, DTypeName], float] = {}
         """How many times as wide as stated the baseline's own results need the band."""
+        self._equal: dict[str, EqualResults] = {}
+        self._pools: dict[tuple[str, DTypeName, ValueFamily], _Pool] = {}
+        """What is known of each kind of case, until more is learned."""
         self.bias = ColumnBias()
         """Errors of the baseline, by columns."""
 
@@ -111,18 +187,25 @@ class BaselineErrors:
         """
         self.take(self.measured_of(run, of, measured=measured), of)
 
-    def measured_of(self, run: CaseRun, of: Case | None, *, measured: bool) -> MeasuredRun:
-        """What `learn` would learn; nothing is learned yet, so several threads may ask for it."""
+    def measured_of(
+        self, run: CaseRun, of: Case | None, *, measured: bool, worst: float | None = None
+    ) -> MeasuredRun:
+        """What `learn` would learn; nothing is learned yet, so several threads may ask for it.
+        `worst`: what a comparison found; without it `same` does not know these results."""
         case, task = run.oracle_case.case, self._task
         found = {arg.name: piece(task, arg, run) for arg in measured_args(task, run)}
         band = {name: needed(task, one) for name, one in found.items() if has_band(task, one)}
-        bias = ColumnBias()
+        precision, equal = PrecisionSeen(), None
         for one in found.values():
-            bias.add(one)
+            precision.add(task, one)
+        within = all(width < MOST_NEEDED for width in band.values())
+        if worst is not None and of is None and within and _is_whole(task, run):
+            counts = {name: len(one.got) for name, one in found.items()}
+            equal = EqualResults(run.digest(task.args), worst, precision, counts)
         if case.families or case.planted or not measured:
-            return MeasuredRun(case, found, band, bias, None)
+            return MeasuredRun(case, found, band, precision, None, equal)
         if of is not None:
-            return MeasuredRun(case, found, band, bias, {})
+            return MeasuredRun(case, found, band, precision, {}, None)
         flushed, binary = task.flushed(case), case.values == "binary"
         norms = dict[str, Norm]()
         for name, (arg, _, got, expected, *_) in found.items():
@@ -130,15 +213,18 @@ class BaselineErrors:
             norm = Norm.of(got, expected, dtype, binary, coded=is_coded, flushed=flushed)
             few = (got.copy(), expected.copy()) if len(got) < FEW else None
             norms[name] = replace(norm, few=few)
-        return MeasuredRun(case, found, band, bias, norms)
+        return MeasuredRun(case, found, band, precision, norms, equal)
 
     def take(self, run: MeasuredRun, of: Case | None) -> None:
         """Learn what was measured; `of` as of `learn`."""
         case = run.case
+        self._pools.clear()
         for name, width in run.band.items():
             kind = name, run.pieces[name].arg.dtype_of(case)
             self._needed[kind] = max(self._needed.get(kind, 0.0), width)
-        self.bias.merge(run.bias)
+        self.bias.merge(run.precision.bias)
+        if run.equal:
+            self._equal[case.key] = run.equal
         if run.norms is None:
             self._own[case.key] = {}
             return
@@ -155,7 +241,9 @@ class BaselineErrors:
         return case.key in self._own
 
     def forget(self, case: Case) -> None:
+        self._pools.clear()
         self._own.pop(case.key, None)
+        self._equal.pop(case.key, None)
         self.bias.forget(case)
 
     def judge(
@@ -172,13 +260,31 @@ class BaselineErrors:
                 return verdict
             if verdict:
                 verdicts.append(verdict)
-        return max(verdicts, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
+        return _nearest(verdicts)
+
+    def same(self, run: CaseRun) -> EqualResults | None:
+        """What a look at the results would find, where they equal the baseline's on the same inputs
+        byte for byte; None: look at them. What a call changed beside its results is no part."""
+        case = run.oracle_case.case
+        found = self._equal.get(case.key)
+        if found is None or run.copies > 1 or not _is_whole(self._task, run):
+            return None
+        if run.digest(self._task.args) != found.digest:
+            return None
+        errors = []
+        for arg in self._task.args:
+            if norm := self._norm(arg, case):
+                limits = self._limits(arg, case, norm, found.counts[arg.name])
+                if norm.few is not None or not limits.allow(norm):
+                    return None
+                errors.append(limits.error(arg, case, norm))
+        return replace(found, error=_nearest(errors))
 
     def judge_pieces(self, pieces: Sequence[MeasuredPiece]) -> Wrong | None:
         """What is wrong with them. A case that no run of the baseline was learned of is held
         against those of its kind."""
         for one in pieces:
-            if self._alike(one.arg, one.case):
+            if self._pool(one.arg, one.case).known:
                 verdict = self.judge_piece(one)
                 if isinstance(verdict, Wrong):
                     return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
@@ -216,7 +322,7 @@ class BaselineErrors:
         """Values at the flat positions `ran`, float64, on a case of a kind that it knows.
         `by_share`: only so many may be beside the nearest, wherever they are."""
         own, dtype = self._norm(arg, case), arg.dtype_of(case)
-        exact = own.exact if own and self._is_exact(arg, case) else None
+        exact = own.exact if own and self._pool(arg, case).exact else None
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
             inexact = np.flatnonzero(exact & (got != expected))
             if len(inexact):
@@ -227,31 +333,24 @@ class BaselineErrors:
         floor = own.floor if own else 0.0
         flushed = self._task.flushed(case)
         norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg), flushed=flushed)
-        own_ulps, limit = self._limit(arg, case, norm, len(got))
-        own_share, most = self._share_limit(arg, case, norm)
-        if by_share and norm.share > most and norm.values >= MIN_VALUES:
+        limits = self._limits(arg, case, norm, len(got))
+        if by_share and not limits.allow_share(norm):
             off = off_nearest(got, expected, dtype)
             note = (
                 f"{norm.share:.1%} of the results are not the nearest {dtype}; of the"
-                f" baseline's, {own_share:.1%} are not, and at most {most:.1%} are"
+                f" baseline's, {limits.own_share:.1%} are not, and at most {limits.share:.1%} are"
                 " allowed: compute in float32 and round once"
             )
             return _wrong(arg, case, got, expected, ran, np.flatnonzero(off), note)
-        if norm.ulps <= limit:
-            return ErrorNorm(
-                case=case,
-                argument=arg.name,
-                candidate_ulps=norm.ulps,
-                baseline_ulps=own_ulps,
-                limit_ulps=limit,
-            )
+        if norm.ulps <= limits.ulps:
+            return limits.error(arg, case, norm)
         with np.errstate(invalid="ignore"):
             error = np.abs(got - expected)
         beyond = np.flatnonzero(error > 0.5 * ulp(expected, dtype))
         beyond = beyond[np.argsort(-error[beyond], kind="stable")]
         note = (
-            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {own_ulps:.3g}; at most"
-            f" {limit:.3g} is allowed"
+            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {limits.own_ulps:.3g}; at most"
+            f" {limits.ulps:.3g} is allowed"
         )
         return _wrong(arg, case, got, expected, ran, beyond, note)
 
@@ -260,6 +359,11 @@ class BaselineErrors:
         norms = self._own.get(case.key)
         return norms.get(arg.name) if norms else None
 
+    def _limits(self, arg: Arg, case: Case, norm: Norm, count: int) -> _Limits:
+        own_ulps, ulps = self._limit(arg, case, norm, count)
+        own_share, share = self._share_limit(arg, case, norm)
+        return _Limits(own_ulps, ulps, own_share, share)
+
     def _limit(self, arg: Arg, case: Case, norm: Norm, count: int) -> tuple[float, float]:
         """The baseline's norm, by the case or by all of its kind, and the candidate's limit for
         `count` elements of it.
@@ -267,7 +371,7 @@ class BaselineErrors:
         A correctly rounded result is always within it, however exact the baseline happens to be.
         """
         known, shape = self._norm(arg, case), arg.shape_of(case)
-        own = max(known.ulps if known else 0.0, self._pooled(arg, case))
+        own = max(known.ulps if known else 0.0, self._pool(arg, case).ulps)
         rows = max(1, math.prod(shape[:-1]) * count // max(1, math.prod(shape)))
         dtype = arg.dtype_of(case)
         bits = FRACTION_BITS.get(dtype, CODE_BITS)
@@ -280,33 +384,34 @@ class BaselineErrors:
 
     def _share_limit(self, arg: Arg, case: Case, norm: Norm) -> tuple[float, float]:
         """The baseline's share off the nearest values, and what a candidate's may be."""
-        alike = self._alike(arg, case)
-        pooled = sum(n.off for n in alike) / max(1, sum(n.nearest for n in alike))
         known = self._norm(arg, case)
-        own = max(known.share if known else 0.0, pooled)
+        own = max(known.share if known else 0.0, self._pool(arg, case).share)
         most = min(1.0, self._task.oracle_ratio * max(FREE_SHARE, own))
         return own, most + SHARE_SIGMAS * math.sqrt(most * (1 - most) / max(1, norm.values))
 
-    def _alike(self, arg: Arg, case: Case) -> list[Norm]:
-        return [
-            norms[arg.name]
-            for known, norms in self._own.items()
-            if arg.name in norms and self._kinds[known] == (case.dtype, case.values)
-        ]
+    def _pool(self, arg: Arg, case: Case) -> _Pool:
+        kind = arg.name, case.dtype, case.values
+        if kind not in self._pools:
+            self._pools[kind] = _Pool.of(
+                [
+                    norms[arg.name]
+                    for known, norms in self._own.items()
+                    if arg.name in norms and self._kinds[known] == (case.dtype, case.values)
+                ]
+            )
+        return self._pools[kind]
 
-    def _is_exact(self, arg: Arg, case: Case) -> bool:
-        """Whether zeros and ones make the baseline exact, as they do sums, nearly everywhere: a
-        quotient is exact here and there by luck, which nobody else needs to have."""
-        known = [norm.exact for norm in self._alike(arg, case) if norm.exact is not None]
-        count = sum(len(exact) for exact in known)
-        return count > 0 and sum(int(exact.sum()) for exact in known) >= EXACT_SHARE * count
 
-    def _pooled(self, arg: Arg, case: Case) -> float:
-        """Returns the baseline's norm, in ulps, over all known cases of this dtype and family: a
-        small one may be right by luck."""
-        alike = self._alike(arg, case)
-        count = sum(norm.count for norm in alike)
-        return math.sqrt(sum(n.ulps**2 * n.count for n in alike) / count) if count else 0.0
+def _is_whole(task: Task, run: CaseRun) -> bool:
+    """Whether all blocks ran, and each result is judged by its own bytes."""
+    written = [arg for arg in task.args if arg.written]
+    whole = all(run.coverage(arg) is None for arg in written)
+    return whole and not run.oracle_case.judged_together(task)
+
+
+def _nearest(errors: Sequence[ErrorNorm]) -> ErrorNorm | None:
+    """The one nearest to its limit."""
+    return max(errors, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
 
 
 def _wrong(

@@ -147,4 +147,5 @@ class Learning:
         if isinstance(verdict, Wrong):
             return verdict
         _, of = self.like.get(case.key, (None, None))
-        return self.errors.measured_of(run, of, measured=case.key not in self.unmeasured)
+        measured = case.key not in self.unmeasured
+        return self.errors.measured_of(run, of, measured=measured, worst=verdict)

@@ -74,7 +74,8 @@ def piece(
     item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
     total = len(content) // item
     count = min(total, most or total)
-    start = run.seed.of("piece", arg.name).random().randrange(total - count + 1)
+    left = total - count
+    start = run.seed.of("piece", arg.name).random().randrange(left + 1) if left else 0
     part = slice(start, start + count)
     got = as_float(content[start * item : (start + count) * item], dtype)
     codes, ratio = None, None

@@ -243,5 +243,6 @@ def _different(values: Sequence[Array]) -> int:
     """How many different values there are to 11 bits, without sorting them."""
     seen = np.zeros(2**19, dtype=np.bool_)
     for one in values:
-        seen[one.astype(np.float32).view(np.uint32) >> 13] = True
-    return int(seen.sum())
+        at = one.astype(np.float32).view(np.uint32) >> 13
+        seen[at.astype(np.intp)] = True  # else NumPy converts them one by one
+    return int(np.count_nonzero(seen))

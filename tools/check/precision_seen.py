@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.check.bands import has_band, inside_share, is_narrow
 from astra_chat.tools.check.column_bias import ColumnBias
-from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Wrong
@@ -42,6 +41,6 @@ class PrecisionSeen:
         16 bits or less: of a sample of the results of each case."""
         return {name: self._inside[name] / max(1, count) for name, count in self._of.items()}
 
-    def leans(self, baseline_errors: BaselineErrors) -> Wrong | None:
+    def leans(self, baseline: ColumnBias) -> Wrong | None:
         """The columns whose errors lean another way than the baseline's."""
-        return self.bias.beside(baseline_errors.bias)
+        return self.bias.beside(baseline)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,7 @@ from astra_chat.tools.task.buffer_layout import (
     Bytes,
     Mask,
     buffer_bytes,
-    changed_between,
+    elements_and_changes,
     gathered,
     poisoned,
 )
@@ -40,6 +43,9 @@ class CaseRun:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """What `after` read of the first copy, by argument: several look at it."""
+
+    _digests: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What `digest` found, by the names of the arguments."""
 
     @property
     def copies(self) -> int:
@@ -69,9 +75,8 @@ class CaseRun:
         raw = np.fromfile(path, dtype=np.uint8, count=size, offset=copy * size)
         guard = self.report.guard_bytes
         end = len(raw) - guard
-        content, _ = gathered(arg, case, raw[guard:end])
-        between = changed_between(arg, case, raw[guard:end], self.pattern)
-        around = poisoned(guard, self.pattern)
+        content, between = elements_and_changes(arg, case, raw[guard:end], self.pattern)
+        around = self._guard
         changed = np.concatenate([raw[:guard] != around, between, raw[end:] != around])
         if copy == 0:
             self._first[arg.name] = content, changed
@@ -102,13 +107,38 @@ class CaseRun:
                 return False
         return True
 
+    def digest(self, args: Sequence[Arg]) -> bytes:
+        """The sha256 of what the first copy left in the written ones, but for what blocks outside a
+        sample would have written."""
+        names = " ".join(arg.name for arg in args)
+        if names not in self._digests:
+            found = sha256()
+            for arg in args:
+                if arg.written:
+                    content, covered = self.after(arg)[0], self.coverage(arg)
+                    found.update((content if covered is None else content[covered]).data)
+            self._digests[names] = found.digest()
+        return self._digests[names]
+
     def coverage(self, arg: Arg) -> Mask | None:
         """Which bytes of the elements the sampled blocks wrote; None where all blocks ran."""
-        path = self.folder / f"{arg.name}.written"
-        if not path.is_file():
+        name = f"{arg.name}.written"
+        if name not in self._files:
             return None
-        written: Mask = np.fromfile(path, dtype=np.bool_)
+        written: Mask = np.fromfile(self.folder / name, dtype=np.bool_)
         return gathered(arg, self.oracle_case.case, written)[0]
+
+    @cached_property
+    def _guard(self) -> Bytes:
+        """What lies before and after each argument."""
+        return poisoned(self.report.guard_bytes, self.pattern)
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        try:
+            return frozenset(os.listdir(self.folder))  # noqa: PTH208
+        except FileNotFoundError:  # results that were made without a call
+            return frozenset()
 
 
 def bytes_between(arg: Arg, case: Case) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+from weakref import finalize
 
 import numpy as np
 
@@ -37,7 +40,10 @@ logger = logging.getLogger(__name__)
 ORACLE_TIMEOUT_S = 600.0
 OUTPUTS_TIMEOUT_S = 60.0
 YIELD_S = 0.005
+READ_BYTES = 2**18
+"""Larger files of results are mapped."""
 Array = np.ndarray[Any, Any]
+ResultDType = Literal["float32", "float64", "int64"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,9 @@ class OracleCase:
     ask: Callable[[OracleCase, Outputs], Answer] | None = field(
         default=None, compare=False, repr=False
     )
+    _read: dict[str, Array] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Results that were read, by the name of their file: several look at them."""
+    _names: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
 
     def input_path(self, arg: Arg) -> Path:
         return self.inputs / f"{arg.name}.in"
@@ -76,15 +85,30 @@ class OracleCase:
     def expected(self, arg: Arg) -> Array:
         """Returns the expected results, flat, in row-major order: float64, or int64 of integers and
         bools that are no codes. Of draws the probabilities, [rows, vocabulary]."""
-        path, dtype = self.folder / f"{arg.name}.expected", expected_dtype(arg, self.case)
-        if not path.stat().st_size:
-            return np.zeros(0, dtype)
-        return np.memmap(path, dtype=dtype, mode="r")
+        return self.numbers(f"{arg.name}.expected", expected_dtype(arg, self.case))
+
+    def numbers(self, name: str, dtype: ResultDType) -> Array:
+        """Returns what a file of results holds."""
+        if name not in self._read:
+            self._read[name] = _read_only(self.folder / name, dtype)
+        return self._read[name]
+
+    @property
+    def files(self) -> AbstractSet[str]:
+        """Names of the files of results; none before they are made."""
+        if not self._names:
+            with suppress(FileNotFoundError):
+                self._names.update(os.listdir(self.folder))  # noqa: PTH208
+        return self._names
+
+    def read_again(self) -> OracleCase:
+        """Returns this case with nothing read: what is read of it is kept as long as it is."""
+        return replace(self)
 
     @property
     def has_canonical(self) -> bool:
         """Whether outputs are compared in a canonical form; the expected ones are in it."""
-        return (self.folder / CANONICAL).is_file()
+        return CANONICAL in self.files
 
     def judged_together(self, task: Task) -> bool:
         """Whether a part of the outputs says nothing: there is a canonical form, or `accept`."""
@@ -95,6 +119,13 @@ class OracleCase:
         """What accept and canonical of reference.py say, in the oracle process."""
         assert self.ask is not None, "made by an oracle"
         return self.ask(self, outputs)
+
+
+def _read_only(path: Path, dtype: ResultDType) -> Array:
+    """The numbers of a file. To read a small one takes a fifth of the time that mapping it does."""
+    if path.stat().st_size <= READ_BYTES:
+        return np.frombuffer(path.read_bytes(), dtype)
+    return np.asarray(np.memmap(path, dtype, mode="r"))
 
 
 CANONICAL = "canonical"
@@ -112,8 +143,8 @@ class Oracle:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
-        root = Path(self._root.name)
+        root = self._root = Path(tempfile.mkdtemp(prefix="astra-oracle-"))
+        self._unclosed = finalize(self, shutil.rmtree, root, ignore_errors=True)
         self.inputs = root / "inputs"
         """Holds the inputs of all cases, and nothing that is expected."""
         self._drawn, self._given = self.inputs / "drawn", self.inputs / "given"
@@ -138,7 +169,8 @@ class Oracle:
         if self._ahead:
             self._ahead.join()
         self._end()
-        self._root.cleanup()
+        if self._unclosed.detach():
+            remove_soon(self._root)
 
     def prepare(self) -> None:
         """Start the oracle process, which takes a second or two, while others work."""

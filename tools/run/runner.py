@@ -349,7 +349,7 @@ class Runner:
 
     def _case_run(self, batch: Batch, call: CallRequest, report: CaseReport) -> CaseRun:
         seed = self.seed.of("judge", batch.mode, call.turn)
-        oracle_case = batch.calls[report.index].oracle_case
+        oracle_case = batch.calls[report.index].oracle_case.read_again()
         return CaseRun(oracle_case, taken(call.after), report, call.pattern, seed)
 
     def _request(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:

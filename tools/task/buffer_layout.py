@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -21,6 +21,40 @@ from astra_chat.tools.types import ITEM_BYTES, Case
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 B = TypeVar("B", Bytes, Mask)
+
+
+class _Strided(NamedTuple):
+    """How elements lie in a buffer."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    item: int
+
+    @staticmethod
+    def of(arg: Arg, case: Case) -> _Strided:
+        return _Strided(*arg.layout_of(case), ITEM_BYTES[arg.dtype_of(case)])
+
+    @property
+    def dense(self) -> bool:
+        """Whether they lie one after the other, in the order of their indices."""
+        dense = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if stride != dense:
+                return not math.prod(self.shape)
+            dense *= extent
+        return True
+
+    def elements(self, buffer: B) -> B:
+        """A view of the elements' bytes, [*shape, item]."""
+        strides = (*(stride * self.item for stride in self.strides), 1)
+        view: B = as_strided(buffer, (*self.shape, self.item), strides)
+        return view
+
+    def between(self, size: int) -> Mask:
+        """Which bytes of a buffer of this size belong to no element."""
+        between = np.ones(size, np.bool_)
+        self.elements(between)[...] = False
+        return between
 
 
 def poisoned(count_bytes: int, pattern: int) -> Bytes:
@@ -41,30 +75,34 @@ def background(arg: Arg, case: Case, pattern: int) -> Bytes:
 
 def spread(arg: Arg, case: Case, content: Bytes, pattern: int) -> Bytes:
     """The buffer of an argument whose elements are `content`."""
-    if _dense(arg, case):
+    if (lie := _apart(arg, case)) is None:
         return content
     buffer = background(arg, case, pattern)
-    view = elements_of(arg, case, buffer)
+    view = lie.elements(buffer)
     view[...] = content.reshape(view.shape)
     return buffer
 
 
 def gathered(arg: Arg, case: Case, buffer: B) -> tuple[B, B]:
     """The elements of a buffer, or their mask, and what lies between them; both flat."""
-    if _dense(arg, case):
+    if (lie := _apart(arg, case)) is None:
         return buffer, buffer[:0]
-    between = np.ones(len(buffer), np.bool_)
-    elements_of(arg, case, between)[...] = False
-    return elements_of(arg, case, buffer).reshape(-1), buffer[between]
+    return lie.elements(buffer).reshape(-1), buffer[lie.between(len(buffer))]
+
+
+def elements_and_changes(arg: Arg, case: Case, buffer: Bytes, pattern: int) -> tuple[Bytes, Mask]:
+    """The elements of a buffer, flat, and which bytes between them do not hold what was there
+    before the call."""
+    if (lie := _apart(arg, case)) is None:
+        return buffer, np.zeros(0, np.bool_)
+    between = lie.between(len(buffer))
+    changed: Mask = buffer[between] != background(arg, case, pattern)[between]
+    return lie.elements(buffer).reshape(-1), changed
 
 
 def changed_between(arg: Arg, case: Case, buffer: Bytes, pattern: int) -> Mask:
     """Which bytes between the elements do not hold what was there before the call."""
-    if _dense(arg, case):
-        return np.zeros(0, np.bool_)
-    before = gathered(arg, case, background(arg, case, pattern))[1]
-    changed: Mask = gathered(arg, case, buffer)[1] != before
-    return changed
+    return elements_and_changes(arg, case, buffer, pattern)[1]
 
 
 @dataclass(frozen=True)
@@ -93,22 +131,12 @@ def gaps(arg: Arg, case: Case) -> list[Gap]:
     return found
 
 
-def _dense(arg: Arg, case: Case) -> bool:
-    """Whether elements lie one after the other, in the order of their indices."""
-    if arg.strides is None:
-        return True
-    dense = 1
-    shape, strides = arg.shape_of(case), arg.strides_of(case)
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if stride != dense:
-            return not math.prod(shape)
-        dense *= extent
-    return True
+def _apart(arg: Arg, case: Case) -> _Strided | None:
+    """Where anything lies between the elements, or they are in another order."""
+    lie = None if arg.strides is None else _Strided.of(arg, case)
+    return None if lie is None or lie.dense else lie
 
 
 def elements_of(arg: Arg, case: Case, buffer: B) -> B:
     """A view of the elements' bytes, [*shape, item]."""
-    item = ITEM_BYTES[arg.dtype_of(case)]
-    places: list[int] = [stride * item for stride in arg.strides_of(case)]
-    view: B = as_strided(buffer, (*arg.shape_of(case), item), (*places, 1))
-    return view
+    return _Strided.of(arg, case).elements(buffer)

@@ -240,6 +240,10 @@ class Arg(Value):
 
     def strides_of(self, case: Case) -> tuple[int, ...]:
         """Elements from one entry of each axis to the next."""
+        return self.layout_of(case)[1]
+
+    def layout_of(self, case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Returns the extents and the strides, both in elements."""
         shape, names, step = self.shape_of(case), self.names_in(case), self.stride_step(case)
         given = self.strides or ("",) * len(shape)
         pads = list(self.pads_of(case))
@@ -251,7 +255,7 @@ class Arg(Value):
             else:
                 strides.append(evaluate(stride, names) if stride else dense)
             dense = max(dense, strides[-1] * extent)
-        return tuple(reversed(strides))
+        return shape, tuple(reversed(strides))
 
     def stride_step(self, case: Case) -> int:
         """Elements of which each free stride is a multiple."""

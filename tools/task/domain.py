@@ -316,7 +316,7 @@ def _shape_flaws(arg: Arg, names: Mapping[str, int]) -> Iterator[tuple[Place, st
 
 def _layout_flaws(arg: Arg, case: Case) -> Iterator[tuple[Place, str]]:
     """Strides by which entries share memory, and sizes that no memory has."""
-    shape, strides, names = arg.shape_of(case), arg.strides_of(case), arg.names_in(case)
+    (shape, strides), names = arg.layout_of(case), arg.names_in(case)
     if elements_spanned(shape, strides) * ITEM_BYTES[arg.dtype_of(case)] >= ADDRESSABLE:
         yield ("shape",), f"2^63 bytes or more: {_at(names)}"
     reach = 0

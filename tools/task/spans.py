@@ -17,13 +17,13 @@ def elements_spanned(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 def buffer_bytes(arg: Arg, case: Case) -> int:
     """Size of an argument's buffer, what lies between and after rows included."""
-    spanned = elements_spanned(arg.shape_of(case), arg.strides_of(case))
+    spanned = elements_spanned(*arg.layout_of(case))
     return spanned * ITEM_BYTES[arg.dtype_of(case)]
 
 
 def used_bytes(arg: Arg, case: Case) -> int:
     """From the first element to the end of the last: nothing need follow the last row of a view."""
-    shape, strides = arg.shape_of(case), arg.strides_of(case)
+    shape, strides = arg.layout_of(case)
     if not math.prod(shape):
         return 0
     last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))

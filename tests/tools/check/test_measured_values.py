@@ -71,7 +71,7 @@ def test_codes_and_scales_are_measured_and_nothing_in_canonical_form(scene: Scen
     assert coded(CODES) and not coded(SCALES)
     assert [piece[0] for piece in pieces(TASK, run)] == [CODES, SCALES]
     (scene.folder / CANONICAL).touch()
-    assert measured_args(TASK, run) == []
+    assert measured_args(TASK, scene.run()) == []
 
 
 def test_a_result_that_is_absent_is_not_measured(tmp_path: Path) -> None:
