@@ -68,7 +68,7 @@ def test_the_judge_follows_the_task() -> None:
     with judge_of(find_task(NAME), device, trust=True) as ranks:
         assert isinstance(ranks, RanksJudge)
         assert {case.dims["ranks"] for case, _ in ranks.weighted} == {2}
-        with pytest.raises(BadInput, match="tuned on one GPU"):
+        with pytest.raises(BadInput, match="for several GPUs, but constants"):
             ranks.tune("", 4, 2)
     with judge_of(find_task("rmsnorm"), device, trust=True) as one:
         assert type(one) is TuningJudge
@@ -106,7 +106,7 @@ def test_planted_faults_fit_the_kernels() -> None:
 def test_too_few_gpus_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     real = virtual_device("h200").model_copy(update={"kind": "cuda"})
-    with pytest.raises(MissingDependency, match="needs at least 2 GPUs: the driver shows 0"):
+    with pytest.raises(MissingDependency, match="needs at least 2 GPUs, but the driver shows 0"):
         numbers_of(find_task(NAME), real)
     words = [sys.executable, "-m", "lab.ranks", "soak", str(find_task(NAME).folder / KERNELS[1])]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
