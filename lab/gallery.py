@@ -81,8 +81,8 @@ SCREENS = (
 )
 REPORT = f"astra-chat report {LIVE} -o report.html"
 PAGES: Mapping[str, tuple[int, int, Theme, str]] = {
-    "report-light": (1000, 900, "light", "#summary"),
-    "report-dark": (1000, 900, "dark", "#run1-round1"),
+    "report-light": (1000, 600, "light", "#summary"),
+    "report-dark": (1000, 440, "dark", "#run1-round1"),
     "report-phone": (390, 900, "dark", "#run1-cases"),
 }
 """Width, height, theme and place of each picture of the page."""
