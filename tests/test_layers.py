@@ -177,6 +177,17 @@ def test_children_are_started_never_imported() -> None:
     assert not offenders
 
 
+def test_a_program_starts_after_all_that_its_file_defines() -> None:
+    """What stands below `main()` does not exist while it runs."""
+    offenders = [
+        path
+        for path, tree in trees().items()
+        for node in tree.body[:-1]
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+    ]
+    assert not offenders
+
+
 ENTROPY = "tools/entropy.py"
 UNSEEDED = {"Random", "default_rng", "RandomState"}
 """Generators: drawn from the operating system where they are made of nothing."""

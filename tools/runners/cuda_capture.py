@@ -203,10 +203,6 @@ def _argument(address: Address, addresses: dict[str, int]) -> int:
     return addresses[address.name] + address.offset
 
 
-if __name__ == "__main__":
-    main()
-
-
 @contextmanager
 def floating_point_state(number: int) -> Iterator[None]:
     """Set the state of this thread for the call with this number, and restore it: every second one
@@ -229,3 +225,7 @@ def floating_point_state(number: int) -> Iterator[None]:
         yield
     finally:
         _MATH.fesetenv(before)
+
+
+if __name__ == "__main__":
+    main()

@@ -180,10 +180,6 @@ class Driver:
             call("cuMemFree", self._held.pop())
 
 
-if __name__ == "__main__":
-    main()
-
-
 def placed_at_end(
     allocate: Callable[[int], int], lead: int, size: int, shift: int, alignment: int
 ) -> int:
@@ -209,3 +205,7 @@ def placed_at_end(
         allocate(1 + STEP * draws.randrange(MOST_STEPS))
     start = allocate(before + size + alignment) + before
     return start + (shift - start) % alignment
+
+
+if __name__ == "__main__":
+    main()
