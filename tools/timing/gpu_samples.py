@@ -135,7 +135,12 @@ def _implausible(candidate_us: float, floor_us: float, times: RawTimes) -> str:
 
 def below_limit(us: float, limit_us: float) -> str:
     """What is said of a time that no kernel can have; "" of one that it can."""
-    return "" if us >= limit_us else f"{us:.3f} us is below the physical limit of {limit_us:.3f} us"
+    if us >= limit_us:
+        return ""
+    return (
+        f"{us:.3f} us is below the physical limit of {limit_us:.3f} us, which follows from the"
+        " contract's bytes and operations (least_bytes and flops, if task.toml states them)"
+    )
 
 
 def case_limit_us(runner: Runner, oracle_case: OracleCase) -> float:
