@@ -171,8 +171,9 @@ def scripted_kernels(found: Iterable[Comparison]) -> dict[str, str]:
 
 def measured_beside(
     runs: Sequence[LiveRun], evidence: Sequence[Evidence]
-) -> dict[str, tuple[str, list[TaskSideBySide]]]:
-    """Returns by GPU when what was timed side by side there; of one pair the last file counts."""
+) -> dict[str, tuple[dict[str, str], list[TaskSideBySide]]]:
+    """Returns by GPU the day of each task, and what was timed side by side there; of one pair the
+    last file counts."""
     measured, registry = {}, read_registry()
     for gpu in sorted({one.device.name for one in evidence}):
         there = [one for one in evidence if one.device.name == gpu]
@@ -180,7 +181,9 @@ def measured_beside(
         winners = scripted_kernels(pairs.values()) | winners_on(runs, gpu)
         counts = {task: len(find_task(task).bench) for task in winners}
         if found := side_by_side(pairs.values(), winners, counts, registry):
-            measured[gpu] = max(one.day for one in there), found
+            beside = ((one.day, c) for one in there for c in one.comparisons)
+            days = {c.task: day for day, c in beside if c.second.tier == "winner"}
+            measured[gpu] = days, found
     return measured
 
 
@@ -190,8 +193,8 @@ def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
     lines = [OPENING.format(versions=versions, read=registry.read)]
     if measured:
         lines.append(SIDE_BY_SIDE)
-    for gpu, (day, found) in sorted(measured.items()):
-        lines += sections(gpu, day, found)
+    for gpu, (days, found) in sorted(measured.items()):
+        lines += sections(gpu, " and ".join(sorted({*days.values()} - {""})), found)
         if scripted := sorted({one.task for one in found} - set(winners_on(runs, gpu))):
             names = ", ".join(scripted)
             lines += [
@@ -215,12 +218,12 @@ def summary(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[s
     gpus = gpus_of(runs)
     rows: dict[str, dict[str, SummaryRow]] = {}
     for gpu in gpus:
-        day, beside = measured.get(gpu, ("", ()))
+        days, beside = measured.get(gpu, ({}, []))
         sides = {one.task: one for one in beside}
         quotients = {one.task: one for one in over_today(runs, evidence, gpu)}
         for task in {*sides, *quotients}:
             one, known = sides.get(task), quotients.get(task)
-            rows.setdefault(task, {})[gpu] = _row(one, known, f"side by side, {day}")
+            rows.setdefault(task, {})[gpu] = _row(one, known, f"side by side, {days.get(task)}")
     if not rows:
         return
     yield from ("", "## Over today's kernels", "", SUMMARY, "")
@@ -278,7 +281,7 @@ def _whole(beside: Iterable[TaskSideBySide]) -> set[str]:
 def _by_quotient(
     runs: Sequence[LiveRun],
     evidence: Sequence[Evidence],
-    measured: Mapping[str, tuple[str, Sequence[TaskSideBySide]]],
+    measured: Mapping[str, tuple[Mapping[str, str], Sequence[TaskSideBySide]]],
 ) -> Iterator[str]:
     """Yields tables of the tasks that were not timed side by side on all cases, with what is known
     to be wrong of them."""

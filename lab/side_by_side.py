@@ -128,8 +128,8 @@ def warm_ratio(time: MeasuredTime) -> float | None:
 
 
 def sections(gpu: str, day: str, found: Sequence[TaskSideBySide]) -> Iterator[str]:
-    """All tables of one GPU but for what was not run, the lost cases first. `day`: when it was
-    measured, or empty."""
+    """All tables of one GPU but for what was not run, the lost cases first. `day`: the day or
+    days on which it was measured, or empty."""
     when = f", {day}" if day else ""
     yield from ("", f"## On {gpu}, side by side{when}", "")
     yield from _lost(found)
