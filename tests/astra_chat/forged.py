@@ -212,7 +212,7 @@ FORGERIES: dict[str, Forgery] = {
     # addresses, keys, models
     "an address": Forgery(option("models", LIVE), "recorded address: http://127.0.0.1"),
     "an address with TLS": Forgery(option("models", TLS), "recorded address: https://127.0.0.1"),
-    "a key variable": Forgery(option("models", TLS), "of the key: SECRET"),
+    "a key variable": Forgery(option("models", TLS), "with the key: SECRET"),
     "a branch's address": Forgery(
         option("models", LIVE), "recorded address", ("run", "--branch", "FILE", "-o", "NEW")
     ),

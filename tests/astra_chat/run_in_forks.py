@@ -18,6 +18,7 @@ import astra_chat.replay.rejudge
 import astra_chat.replay.rerun
 import astra_chat.session.api  # noqa: F401
 from astra_chat.cli.main import main
+from astra_chat.tools.system.background import finish_removals
 
 CPU_S = 20
 
@@ -40,6 +41,7 @@ def run(folder: str, words: list[str]) -> dict[str, Any]:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
+            finish_removals()
             os._exit(code)
     _, status, used = os.wait4(child, 0)
     out, err = (name.read_text(errors="replace") for name in names)

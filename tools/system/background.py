@@ -33,6 +33,12 @@ def remove_soon(folder: Path) -> None:
         _remove(folder)
 
 
+def finish_removals() -> None:
+    """Wait until what was to be removed is: for a process that ends with os._exit, which leaves
+    threads as they are. What comes later is removed at once."""
+    _remover.shutdown()
+
+
 def _remove(folder: Path) -> None:
     try:
         shutil.rmtree(folder, ignore_errors=True)

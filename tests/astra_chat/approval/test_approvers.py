@@ -294,7 +294,7 @@ def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
     out = io.StringIO()
     assert Terminal(io.StringIO("d\ns\n"), out).decide(asked) == "stop"
     before, after = out.getvalue().split("full [d]iff, ", 1)
-    assert before.count("+// line") < 200 and "d to show all" in before
+    assert before.count("+// line") < 200 and "d to show them all" in before
     assert after.count("+// line") == 500 and after.count("[s]top, ") == 2
 
 

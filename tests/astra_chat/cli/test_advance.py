@@ -29,7 +29,7 @@ def test_a_run_stops_and_says_how_to_go_on(
     code, text = command("advance", tmp_path)
     assert code == 4 and f"transcript.jsonl: Waiting until job {ended.job[:12]}" in text
     code, _ = command("approve", out)
-    assert code == 2 and "waits for the judge, not for a decision" in capsys.readouterr().err
+    assert code == 2 and "is waiting for the judge, not for a decision" in capsys.readouterr().err
     assert work(tmp_path)[0] == 0
     code, text = command("advance", tmp_path, "--json")
     document = json.loads(text)

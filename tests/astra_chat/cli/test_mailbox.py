@@ -194,5 +194,5 @@ def test_a_run_stops_with_exit_code_4_and_goes_on(task: Task, tmp_path: Path, ho
     approve = subprocess.run(
         astra("approve", path), cwd=ROOT, capture_output=True, text=True, timeout=900
     )
-    assert approve.returncode == 2 and "waits for an answer in its mailbox" in approve.stderr
+    assert approve.returncode == 2 and "is waiting for an answer in its mailbox" in approve.stderr
     assert scripted(task, question)

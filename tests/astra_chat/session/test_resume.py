@@ -202,7 +202,7 @@ def test_a_task_that_was_changed_is_refused(task: Task, path: Path) -> None:
         assert found.folder == task.folder
     (task.folder / "baseline.cu").write_text("// another\n")
     with (
-        pytest.raises(BadInput, match=r"other files of doubled: baseline\.cu"),
+        pytest.raises(BadInput, match=r"different files of doubled: baseline\.cu"),
         task_of(read(path), task.folder),
     ):
         pass

@@ -32,7 +32,7 @@ def test_a_candidate_without_end_has_a_row() -> None:
 
 def test_what_was_not_begun_has_a_row() -> None:
     found = judged(PAIR, HOW, time.monotonic())
-    assert found["outcome"] == NOT_JUDGED and "its turn did not come" in found["reason"]
+    assert found["outcome"] == NOT_JUDGED and "there was no time left for it" in found["reason"]
 
 
 def test_a_file_of_rows_grows_and_is_continued(tmp_path: Path) -> None:
