@@ -86,9 +86,9 @@ def page(name: str, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> st
 
 def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from (f"# {task.name}", "", f"{task.summary}.", "")
-    yield "This page, written by `python -m lab.task_pages`, lists the live runs of this task;"
-    yield "[results.md](../results.md) covers all tasks. To see a run's sources, prompts, answers:"
-    yield f"`astra-chat report {runs[0].written_path} -o report.html`."
+    yield "This page lists the task's live runs (`python -m lab.task_pages`);"
+    yield "[results.md](../results.md) covers all tasks. To see a run's sources, prompts and"
+    yield f"answers: `astra-chat report {runs[0].written_path} -o report.html`."
     gpus = gpus_of(runs)
     yield ""
     yield table_row("run", "baseline", "winner", "found by estimate", *gpus)
@@ -178,7 +178,7 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
 def _how(runs: Sequence[LiveRun]) -> Iterator[str]:
     """Yields how the runs went, plan by plan."""
     yield from ("", "## How the runs went", "")
-    yield "Predicted speedups are over the plan's parent, those of candidates over the baseline."
+    yield "Predicted ratios are over the plan's parent, candidates' ratios over the baseline."
     yield ""
     yield table_row("run", "round", "plan", "predicted", "candidates")
     yield table_row(*["---"] * 5)
