@@ -33,8 +33,8 @@ def operator_name(text: str) -> str:
         )
     if name.startswith("__main__:"):
         raise BadInput(
-            f"--op {text}: a function of the started file itself cannot be wrapped: move the"
-            " function to a module that the file imports"
+            f"--op {text}: a function defined in the script itself cannot be wrapped; move it to a"
+            " module that the script imports"
         )
     return name
 

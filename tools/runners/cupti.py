@@ -153,7 +153,7 @@ class RangeProfiler:
         self._call("DecodeData")
         found = _cupti("RangeProfilerGetCounterDataInfo", **image.passed).ranges
         if found != launches:
-            raise CuptiError(f"CUPTI counted {found} launches of {launches}")
+            raise CuptiError(f"CUPTI counted {found} launches, not {launches}")
         return [self.metrics.values(image, number) for number in range(launches)]
 
     def close(self) -> None:

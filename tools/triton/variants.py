@@ -148,8 +148,8 @@ def _note(
         raise NotAllowed(
             launch.node,
             f"{kernel.name}: over the contract's dims, its constants take so many values that more"
-            f" than {MOST_VARIANTS} kernels are needed: use triton.next_power_of_2(...), or assign"
-            " literals under if",
+            f" than {MOST_VARIANTS} kernels would be needed; use triton.next_power_of_2(...), or"
+            " assign literals in the branches of an `if`",
         )
     met.wide.update(n for n, v in given.items() if isinstance(v, int) and abs(v) > NARROW)
 
