@@ -53,7 +53,7 @@ STOP_TEXTS: dict[StopReason, str] = {
     "evaluations": "the budget of evaluations is used up",
     "baseline_failed": "the baseline itself failed, so nothing can be compared with it",
 }
-"""Why a chat comes to its end by its own rules, as text."""
+"""Why a chat ends by its own rules, as text."""
 
 
 @dataclass(frozen=True)

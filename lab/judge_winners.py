@@ -13,17 +13,17 @@ ends with exit code 1; the same command judges it again.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.file_lock import locked
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device
 from astra_vgpu.ground.errors import AstraError
@@ -65,9 +65,9 @@ def to_judge(runs: Sequence[LiveRun], device: Device) -> list[list[UnconfirmedWi
 @contextmanager
 def _claimed(path: Path) -> Iterator[bool]:
     """Whether no other process is at it; none comes until this one is done."""
-    with path.open("w") as lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(path, wait=False))
         except BlockingIOError:
             yield False
             return

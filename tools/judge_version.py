@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from astra_vgpu import ground
-from astra_vgpu.ground.errors import BadInput
 
 HERE = Path(__file__).resolve().parent
 VIRTUAL_GPU = Path(ground.__file__).resolve().parents[1]
@@ -30,18 +29,16 @@ def judge_sha256() -> str:
     return digest.hexdigest()
 
 
-def require_same_judge(wanted_sha256: str, astra: str) -> None:
-    """Require that this judge is the one that is asked for.
+def why_another_judge(wanted_sha256: str, astra: str) -> str:
+    """Why this judge is not the one that is asked for; empty where it is.
 
     Args:
         wanted_sha256: The hash of the judge that is asked for.
         astra: Version of the Astra that asks.
-
-    Raises:
-        BadInput: This is another judge.
     """
-    if wanted_sha256 != judge_sha256():
-        raise BadInput(
-            f"it asks for the judge {wanted_sha256[:12]} of Astra {astra}, but this"
-            f" one is {judge_sha256()[:12]}: use the same version on both machines"
-        )
+    if wanted_sha256 == judge_sha256():
+        return ""
+    return (
+        f"it asks for the judge {wanted_sha256[:12]} of Astra {astra}, but this"
+        f" one is {judge_sha256()[:12]}: use the same version on both machines"
+    )

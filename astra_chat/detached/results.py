@@ -11,12 +11,11 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.detached.jobs import Hex64, Job, Wanted
 from astra_chat.mailbox.files import Unreadable, read_text, replace
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.judge_version import require_same_judge
+from astra_chat.tools.judge_version import why_another_judge
 from astra_chat.tools.text import one_line
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.options import OneLine
-from astra_vgpu.ground.errors import BadInput
 
 RESULT, REFUSED, TAKEN = "result.json", "refused.json", "taken.md"
 
@@ -108,10 +107,8 @@ def _mismatch(result: Result, job: Job) -> str:
 
 def misfit(job: Wanted, device: Device) -> str:
     """Why a worker with this device cannot judge a job or a run's jobs; empty where it can."""
-    try:
-        require_same_judge(job.judge_sha256, job.astra)
-    except BadInput as error:
-        return str(error)
+    if why := why_another_judge(job.judge_sha256, job.astra):
+        return why
     if not same_device(job.device, device):
         wanted, here = job.device, device
         return (

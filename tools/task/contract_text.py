@@ -59,8 +59,7 @@ def ranks_text(ranks: RanksContract) -> str:
     numbers = " or ".join(map(str, ranks.numbers))
     lines = [
         f"- {numbers} ranks; the dim `ranks` gives their number, and the scalar `rank` is"
-        " the index of"
-        " this rank"
+        " the index of this rank"
     ]
     for peer in ranks.peers:
         arg = peer.arg

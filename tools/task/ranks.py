@@ -88,8 +88,7 @@ def with_ranks(raw: dict[str, Any]) -> dict[str, Any]:
         if any(PER_RANK in arg for arg in args) or set(OWN_FIELDS) & set(raw):
             raise ValueError(
                 "ranks is missing: each_rank, timeout_s and alike apply only to kernels over"
-                " several"
-                " GPUs"
+                " several GPUs"
             )
         return raw
     fields = dict(raw)
