@@ -32,9 +32,7 @@ estimates           the estimate of every scripted kernel
 
 Live runs and their pages:
 live_runs           live runs, with what GPUs say of their winners
-live_results        docs/results.md from them
-beside_paper        its tables beside the paper's figures
-overview            its table of all tasks
+live_results        docs/results.md from them, also beside the paper's figures
 task_pages          docs/results/: a page a task
 winners             a live run's winner: which it is, its source
 judge_winners       live winners on a GPU, as a confirmation judges
@@ -49,8 +47,7 @@ decode_step         its kernels and matrix products in serving order
 
 Search:
 measure_regret      the tuner beside an exhaustive measurement
-regret              what it found, and the table
-tuning_spaces       the spaces that it studies
+regret              the spaces that it studies, what it found, and the table
 compare_strategies  search strategies on equal budgets
 memory_ablation     whether a memory of other tasks helps; not run yet
 random_models       models that draw kernels at random, for it
@@ -61,9 +58,7 @@ recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
 judging_processes   judges side by side, each in a process of its own
 walk_docs           docs/walked.md: the commands of the documentation, run
-doc_commands        the commands of its pages
 gallery             docs/gallery/: what Astra prints, and a report, as pictures
-terminal_picture    a terminal's screen as an SVG
 kernelbench         problems of KernelBench drawn by a seed, as tasks
 rejudge/            published kernels of others, judged again
 engine_tests/       SGLang's own tests with a package's winners and without

@@ -4,6 +4,9 @@
 
 FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
 what lab.paper_method printed of them, with --baselines what over_today takes.
+
+Its first table has one row a task: the fastest winner from SGLang's kernel, by GPU. Others have the
+runs beside the figures of the Astra paper (arXiv 2509.07506).
 """
 
 from __future__ import annotations
@@ -16,24 +19,17 @@ from itertools import chain
 from pathlib import Path
 
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import EndReason
 from astra_chat.transcript.summary import RunSummary
 from lab.baselines.evidence import Evidence
 from lab.baselines.evidence import read as read_evidence
-from lab.beside_paper import (
-    PAPER,
-    beside_the_paper,
-    by_its_method,
-    middle_and_range,
-    tasks_of,
-)
 from lab.commands import one_line_errors
-from lab.live_runs import LiveRun, gpus_of, load, short
+from lab.live_runs import LiveRun, fastest_run, gpus_of, load, short
 from lab.over_today import summary
-from lab.overview import overview
 from lab.paper_method import PaperMethod, read
-from lab.result_tables import table_row
+from lab.result_tables import geomean, table_row
 from lab.winners import fastest, verdict_of
 
 COMMAND = "python -m lab.live_results"
@@ -257,6 +253,142 @@ def main() -> None:
     methods = [read(path) for path in given.paper_method]
     evidence = [read_evidence(path) for path in given.baselines]
     print(document(load(given.files), methods, evidence))
+
+
+WORDS = (
+    "The table shows, for each task, the fastest winner of a run that started from `sglang`,",
+    "measured on an H200 if it was timed there. The interval is the 95 % confidence interval",
+    "of the mean. *% of limit* is the physical limit (the bytes divided by the datasheet's",
+    "bandwidth, or the time of a launch) divided by the measured time, for the call that",
+    "moves the most bytes. The name of a task links to its page, which lists each case and",
+    "how the kernel was found.",
+)
+
+
+def overview(runs: Sequence[LiveRun]) -> Iterator[str]:
+    gpus = gpus_of(runs)
+    tasks = sorted({run.summary.task for run in runs if run.measured})
+    if not gpus:
+        return
+    yield from ("", "## Task by task", "", *WORDS, "")
+    heads = [
+        head for gpu in gpus for head in (f"{short(gpu)}: ratio", "slowest case", "% of limit")
+    ]
+    yield table_row("task", "by", "rounds, candidates", "evaluations, tokens", *heads)
+    yield table_row(*["---"] * (4 + len(heads)))
+    for task in tasks:
+        found = [run for gpu in gpus if (run := fastest_run(runs, task, gpu))]
+        if found:
+            yield table_row(f"[{task}](results/{task}.md)", *_overview_cells(found[0], gpus))
+
+
+def _overview_cells(run: LiveRun, gpus: Sequence[str]) -> Iterator[str]:
+    rounds, spent = run.summary.rounds, run.summary.spent
+    yield "one model" if run.arm[1] == "single" else "team"
+    yield f"{len(rounds)}, {sum(len(one.attempts) for one in rounds)}"
+    yield f"{spent.evaluations}, {spent.tokens.total:,}"
+    for gpu in gpus:
+        timed = run.timed_on(gpu)
+        yield from _measured(timed) if timed else ("", "", "")
+
+
+def _measured(timed: Timed) -> tuple[str, str, str]:
+    low, high = mean_interval(timed.cases)
+    least = min(case.ratio for case in timed.cases)
+    largest = max(timed.cases, key=lambda case: case.limit_us)
+    return (
+        f"{timed.ratio:.2f} ({low:.2f} to {high:.2f})",
+        f"{least:.2f}",
+        f"{largest.percent_of_limit:.0f}",
+    )
+
+
+PAPER = {
+    "merge_state_v2": ("1.26", "0.73"),
+    "fused_add_rmsnorm": ("1.25", "1.18"),
+    "silu_and_mul": ("1.46", "1.48"),
+}
+"""Team and single agent in the paper (table 3), over its own start, on an H100 by its own
+timing."""
+ARMS = [(start, arm) for start in ("paper", "sglang") for arm in ("team", "single")]
+
+
+def tasks_of(runs: Sequence[LiveRun]) -> list[str]:
+    """Returns the tasks of these runs, the paper's first, in its order."""
+    there = {run.summary.task for run in runs}
+    return [*(task for task in PAPER if task in there), *sorted(there - set(PAPER))]
+
+
+def middle_and_range(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    middle = f"{statistics.median(values):.2f}"
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({min(values):.2f} to {max(values):.2f}, {len(values)} runs)"
+
+
+def beside_the_paper(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+    """A row a task of the paper, each arm by the median of its runs."""
+    heads = [f"from `{start}`, {arm}" for start, arm in ARMS]
+    yield table_row("task", "paper, H100: team", "paper, H100: single", *heads)
+    yield table_row(*["---"] * (3 + len(heads)))
+    for task in tasks_of(runs):
+        cells = (middle_and_range(of_arm(runs, task, arm, ratios)) for arm in ARMS)
+        yield table_row(task, *PAPER.get(task, ("", "")), *cells)
+
+
+def of_arm(
+    runs: Sequence[LiveRun], task: str, arm: tuple[str, str], ratios: Mapping[Path, float]
+) -> list[float]:
+    some = [run for run in runs if (run.summary.task, run.arm) == (task, arm)]
+    return [ratios[run.path] for run in some if run.path in ratios]
+
+
+def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]:
+    """Yields the table by the paper's timing: every winner over the paper's start, on its twelve
+    cases."""
+    papers = [run for run in runs if run.summary.task in PAPER]
+    ratios = {run.path: ratio for run in papers if (ratio := _by_events(run, method))}
+    yield from ("", f"## With the paper's timing, on {method.device.name}", "")
+    least = min(method.times, key=lambda time: time.mean_us)
+    yield "This table gives each winner's speedup over the paper's baseline, whichever baseline"
+    yield "its run had, on the paper's twelve cases: 20 launches to warm up, then the mean of 100"
+    yield "event pairs in a C loop. A pair takes longer than a small call: the shortest time is"
+    yield f"{least.mean_us:.2f} us, for a kernel that takes {least.cold_us:.2f} us in a graph"
+    yield "with a cold L2, so these figures are less informative than the times above."
+    yield ""
+    yield from beside_the_paper(papers, ratios)
+    medians = [
+        statistics.median(some)
+        for task in PAPER
+        if (some := of_arm(papers, task, ("paper", "team"), ratios))
+    ]
+    if len(medians) == len(PAPER):
+        yield ""
+        starts = [
+            geomean([t.mean_us for t in method.times if (t.task, t.kernel) == (task, "paper")])
+            for task in PAPER
+        ]
+        yield f"Geometric mean of teams that started from `paper`: **{geomean(medians):.2f}**"
+        yield "(1.32 in the paper). A kernel that did nothing, and so had the shortest time in"
+        yield f"every case, would reach {geomean(starts) / least.mean_us:.2f}."
+
+
+def _by_events(run: LiveRun, method: PaperMethod) -> float | None:
+    """Geometric mean over the cases that its winner and the paper's start were timed on."""
+    speed = fastest(run.summary)
+    its = {
+        time.case.label: time.mean_us
+        for time in method.times
+        if speed and (time.task, time.content) == (run.summary.task, speed.candidate)
+    }
+    ratios = [
+        time.mean_us / its[time.case.label]
+        for time in method.times
+        if (time.task, time.kernel) == (run.summary.task, "paper") and time.case.label in its
+    ]
+    return geomean(ratios) if ratios else None
 
 
 if __name__ == "__main__":

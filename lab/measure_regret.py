@@ -1,6 +1,6 @@
 """How much the tuner loses: `python -m lab.measure_regret [SPACE...] -o FILE`.
 
-Each space of tuning_spaces.py is measured exhaustively, in random order, and tuned with a few
+Each space of regret.py is measured exhaustively, in random order, and tuned with a few
 measurements: the virtual GPU ranks all points, successive halving measures the first of them. Both
 winners are measured again by turns, on fresh seeds: the regret is the difference. FILE is written
 as it goes; given again, what it holds is not measured again. `--document FILE...` prints the table,
@@ -34,15 +34,16 @@ from astra_chat.tools.types import AnyTime, Outcome, candidate_id
 from astra_vgpu.ground.errors import AstraError, BadInput
 from lab.commands import one_line_errors
 from lab.regret import (
+    SPACES,
     SpaceStudy,
     StudiedPoint,
     document,
     joined,
     read,
+    space_of,
     study_of,
     write,
 )
-from lab.tuning_spaces import SPACES, space_of
 
 REPEATS = 3
 """Measurements of each winner on fresh seeds."""

@@ -6,7 +6,6 @@ python -m lab.ranks faults    planted faults, and whether they are found
 
 faults      planted faults
 measuring   times beside rivals, and soaks
-quantised   a kernel of the quantised task
 messages    what the programs of ranks are asked beyond the judge's own
 inside/     their programs
 """

@@ -71,7 +71,7 @@ def try_faults(options: argparse.Namespace) -> int:
 
 
 def print_quantised(options: argparse.Namespace) -> int:
-    from lab.ranks.quantised import quantised
+    from lab.ranks.faults import quantised
 
     print(quantised(), end="")
     return 0

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from astra_vgpu.ground.errors import BadInput
-from lab.engine_tests.__main__ import copied_tests
-from lab.engine_tests.results import read_results, summary
+from lab.engine_tests.__main__ import copied_tests, read_results, summary
 from tests.sources import IMPORT_PATH
 
 PLACES = ("activation.activation", "layernorm.norm", "attention.rope", "moe")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.gallery import PAGES, REPORT, SCREENS, Screen, written_report
-from lab.terminal_picture import picture
+from lab.gallery import PAGES, REPORT, SCREENS, Screen, picture, written_report
 from tests.sources import ROOT
 
 FOLDER = ROOT / "docs/gallery"

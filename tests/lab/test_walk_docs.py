@@ -6,7 +6,6 @@ import re
 import tomllib
 from pathlib import Path
 
-from lab.doc_commands import commands, pages
 from lab.walk_docs import (
     RULES,
     PageRules,
@@ -15,7 +14,9 @@ from lab.walk_docs import (
     Walked,
     WalkedPage,
     as_it_is_now,
+    commands,
     document,
+    pages,
     walk_docs_rules,
     walked_before,
 )

@@ -7,7 +7,6 @@ instructions  all of them, with NVIDIA's stated error bounds
 matrices      matrix products: mma, and wmma with its loads and stores
 inputs        the inputs of each instruction
 program       the CUDA program that runs them
-reference     recorded results of an H200
 ulps          distance of two results in units of the last place
 report        the command and its table
 """
