@@ -11,7 +11,6 @@ constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes
 memory_cards      what other runs found, and when a planner sees it
 selector          chooses who acts, by rule or by asking a model
-selector_prompt   what that model is asked
 roles/            standing instructions of each role
 prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
 source_sections   the sections that show a source

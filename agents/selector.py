@@ -1,4 +1,7 @@
-"""Chooses the next speaker: by rule if one is legal, by asking a model if two are."""
+"""Chooses the next speaker: by rule if one is legal, by asking a model if two are.
+
+The model's prompt is a pure function of the state.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
 from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessage, UserMessage
 
 from astra_chat.agents.messages import SharedState
+from astra_chat.agents.position import position_line
 from astra_chat.agents.reply_errors import TRIES, UnusableReply, ask_again
 from astra_chat.agents.role_agent import choice_of
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import Decision, next_step, speakers
 from astra_chat.agents.turns import NextSpeaker, Speaker
+from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 
 
@@ -81,3 +85,15 @@ class Selector:
 
 class _Rejection(Value):
     reason: str
+
+
+def question(state: RunState, legal: Sequence[Speaker]) -> str:
+    """The last analysis, and the roles to choose from."""
+    analysis = state.analysis
+    profiler = f"The profiler's analysis: {one_line(analysis.words)}\n" if analysis else ""
+    return (
+        "You choose which agent acts next in a team that makes a CUDA kernel faster.\n"
+        f"{profiler}The planner would choose the next change; the tester would first write further "
+        f"test cases. Answer with one JSON object whose 'choose' is one of: {', '.join(legal)}.\n"
+        f"{position_line(state.position('selector'))}"
+    )

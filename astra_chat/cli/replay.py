@@ -177,16 +177,16 @@ def _print_text(
     other: bool,
 ) -> None:
     """A source, a difference, or the lines found; exit 1 where none is."""
-    from astra_chat.replay import sources
+    from astra_chat.replay import show
     from astra_vgpu.ground.errors import BadInput
 
     if other:
         raise BadInput("--source, --diff and --grep print text: omit --json and --quiet")
     if source is not None:
-        _write(sources.source(transcript, source))
+        _write(show.source(transcript, source))
     if diff is not None:
-        _write(sources.difference(transcript, *diff))
-    lines = [] if grep is None else list(sources.found(transcript, grep))
+        _write(show.difference(transcript, *diff))
+    lines = [] if grep is None else list(show.found(transcript, grep))
     for line in lines:
         print(line)
     if grep is not None and not lines:

@@ -3,7 +3,6 @@
 console          text on the terminal, control codes removed
 notes            notices on stderr
 run_board        the live table of rounds, what is done, what is left
-brief_view       a turn in two or three lines
 run_view         a run from its records, live and in replay
 turn_view        what a turn of the chat is shown as
 progress_bars    what moves while a run works: table of rounds, bars

@@ -3,7 +3,6 @@
 own_folder  the folder of it all: task, runs, patch, evidence
 repository  where the file stands in a git repository, and what git says of it
 patch       changed files as text for `git apply`
-own_form    a winner as the file has to be then: the launcher calls it
 written     patch, evidence page and what they say
 """
 

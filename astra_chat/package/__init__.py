@@ -1,7 +1,6 @@
 """Winners of recorded runs, packaged for use elsewhere: `astra-chat package`.
 
 winners             the winner of each task that recorded runs found
-contract_predicate  a contract as a predicate in Python: may a call go to the kernel?
 engine_file         engine.toml of a task: where an engine calls the operator
 hooks               the functions that a plugin puts before the engine's
 folder              the folder of a package, and its wheel

@@ -12,7 +12,7 @@ from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.reply_errors import ask_again
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.run_state import RunState, states
-from astra_chat.agents.selector_prompt import question
+from astra_chat.agents.selector import question
 from astra_chat.agents.task_text import basis_of, device_text
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker

@@ -6,7 +6,6 @@ draw_claims      seeds, hidden cases, timed cases
 figure_claims    samples, ratios, limits, verdicts
 run_claims       winner, confirmation, ledger, hashes of texts, names of candidates, the harness
 verify           all checks of a transcript
-measure          the winner judged again on this machine
 bundle           a run as one file: its members, its manifest, reading it
 bundle_claims    what a bundle holds beside the transcript
 pack             makes a bundle

@@ -2,7 +2,6 @@
 
 command     `astra-chat view` and `astra-chat runs list`
 runs        the runs in a folder, and what each of them waits for
-following   a transcript that grows
 server      serves them on loopback, read-only
 templates/  index and run under way; the style sheet is the report's
 """

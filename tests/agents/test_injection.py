@@ -15,7 +15,7 @@ import pytest
 from astra_chat.agents.position import read_position
 from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.selector_prompt import question
+from astra_chat.agents.selector import question
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName, Turn
 from astra_chat.display.console import console

@@ -10,9 +10,10 @@ from autogen_core.models import ModelInfo
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.messages import SharedState
+from astra_chat.agents.position import read_position
 from astra_chat.agents.reply_errors import TRIES
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.selector import Selector
+from astra_chat.agents.selector import Selector, question
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel, Turn
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, evaluation, plan, timed
@@ -75,3 +76,12 @@ def test_a_failing_model_is_handed_over() -> None:
     with pytest.raises(ValueError, match="No more mock responses"):
         asyncio.run(selector.next_speaker([]))
     assert len(failures) == 1 and not selector.decisions
+
+
+def test_it_names_who_may_speak_what_was_said_and_where_it_is_asked() -> None:
+    said = analysis("unsure").model_copy(update={"words": "Two\nlines."})
+    turns = [*baseline_turns(), Turn("planner", plan()), Turn("profiler", said)]
+    text = question(state_of(turns), ("planner", "tester"))
+    assert "one of: planner, tester." in text and "The profiler's analysis: Two lines.\n" in text
+    place = read_position(text)
+    assert place is not None and (place.round, place.attempt) == (1, 1)

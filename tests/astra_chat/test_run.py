@@ -18,8 +18,8 @@ import astra_chat
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import Blob
 from astra_chat.transcript.reader import read
-from astra_chat.verify.measure import REPEATS, VERDICT_AGAIN, measured_again
 from astra_chat.verify.recorded import opened
+from astra_chat.verify.verify import REPEATS, VERDICT_AGAIN, measured_again
 from tests.chat_samples import story
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,6 @@
 rules      headers, operators and names that such a file may use
 guard      reads a source by tokens and refuses what is not allowed
 build      nvcc against torch's headers; what the built library asks of others
-adapter    the file by which the untrusted process loads and calls the library
 evaluating the steps of one evaluation: guard, build, audit, check, times
 turns      times by turns with the module, eager and compiled
 questions  what both processes are asked, and what an evaluation makes of the answers

@@ -16,6 +16,5 @@ report           what that process wrote, as values
 relocate         several recordings of a case made into one plan;
                  one where the host rounds otherwise
 audit            a plan held against cubin, buffers and GPU
-programs         the recorder and a task's stub, compiled on first use
 recorder/        the recorder's C sources
 """

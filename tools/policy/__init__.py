@@ -9,7 +9,6 @@ open_names       tests of macros that another build may define
 file_names       where a source asks for its own file's name
 binary_audit     symbols, constructors, sections and driver calls of the build
 module_state     why no kernel may write to a module variable
-machine_code     special registers that the machine code reads
 register_flow    what a kernel does with the timer, the grid's barrier and what a wait returns
 control_graph    loops of a PTX function, and where the ways of a branch meet
 ptx_audit        precision, cache policy and the driver's registers in the PTX

@@ -15,7 +15,7 @@ _ASM = ("asm", "__asm__", "__asm")
 def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
     """Inline PTX is welcome; assembly of the host is not, wherever it stands.
 
-    `registers`: whether special registers are looked for; in what is built, machine_code.py does.
+    `registers`: whether special registers are looked for; in what is built, binary_audit.py does.
     """
     end = 0
     for index, token in enumerate(code):

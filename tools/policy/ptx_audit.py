@@ -35,7 +35,7 @@ LOW_PRECISION = re.compile(
 TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
 DRIVER_REGISTERS = re.compile(r"%(?:gridid|nsmid|current_graph_exec|envreg\d+)\b")
 """Special registers that are no registers in the machine code: the driver writes them beside the
-parameters of a launch. machine_code.py finds the others."""
+parameters of a launch. binary_audit.py finds the others."""
 SHARED_BY_GRID = re.compile(r"%envreg[012]")
 """Where grid.sync() of cooperative groups finds its barrier."""
 _HINTED = re.compile(r"^[\w.:]*\.L2::cache_hint\b")

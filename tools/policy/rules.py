@@ -261,7 +261,7 @@ SPECIAL_REGISTERS = re.compile(
     r"|current_graph_exec)\b"
 )
 """PTX registers that say when and where a kernel runs, or who launched it. The audit of the machine
-code allows those that it knows (machine_code.py); here the line is named before anything is
+code allows those that it knows (binary_audit.py); here the line is named before anything is
 built."""
 
 

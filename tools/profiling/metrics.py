@@ -153,7 +153,7 @@ TAX_BARRIERS, TAX_LINKS, TAX_LAUNCHES, TAX_SHARE, RANK_WAITS, LINK_BYTES, OWN_SH
     "link_bytes",
     "own_shared_bytes",
 )
-"""Names of what a kernel over several GPUs pays for its peers (ranks/taxes.py)."""
+"""Names of what a kernel over several GPUs pays for its peers (ranks/times.py)."""
 OWN = (
     "barriers",
     LOAD_BYTES,

@@ -8,6 +8,5 @@ plans       the launch plan of each rank
 requests    what each rank of a group is asked
 signals     scope and order of signals in PTX; how often a rank waits
 times       times beside the baseline, measured or estimated
-taxes       barriers, links and launches as terms of an estimate
 group       a process a rank, watched: a dead or late one ends all
 """

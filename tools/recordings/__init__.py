@@ -2,7 +2,6 @@
 
 reading   a file, or a member of an archive by its path: live.tar.xz/further/NAME.jsonl
 archive   many files as one tar.xz, and back
-pieces    texts cut at their numbers, so that what repeats is stored once
 samples   packed samples of a case as the whole numbers that a clock counted
 columns   whole numbers as bytes that compress
 """

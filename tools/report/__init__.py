@@ -2,7 +2,6 @@
 
 results_text         outcome, all timed cases, and metrics under names that a plan can cite
 prices               what bytes, launches, chains and operations cost, to reckon with
-source_lines         what lines of a kernel cost its longest warp
 metrics.md           what the names mean; metrics_estimated.md and metrics_measured.md: for
                      times of that basis; metrics_counted.md: what the virtual GPU counts
 """

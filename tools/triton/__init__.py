@@ -1,7 +1,6 @@
 """Triton candidates: a .py file of kernels and a launcher becomes CUDA text that is judged as such.
 
 candidate     what is read of a source: kernels, constants, launcher
-kernel_guard  what the body of a kernel may contain
 autotune      @triton.autotune as marked constants
 allowed       names of triton.language that a kernel may use
 expressions   arithmetic of the launcher: which of it is allowed, its types, its C++

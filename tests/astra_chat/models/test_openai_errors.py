@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import SecretStr
 
-from astra_chat.models.openai_errors import (
+from astra_chat.models.openai_client import (
     LONGEST_WORDS,
     asked_wait_s,
     explained,

@@ -11,12 +11,14 @@ import pytest
 
 from astra_chat.display.output_modes import Live
 from astra_chat.models.open_models import open_models
-from astra_chat.replay.show import replay
+from astra_chat.replay.show import difference, found, replay, source
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
-from astra_chat.transcript.reader import incompleteness, read
-from tests.chat_samples import DEVICE, FixedJudge, run_options, write_transcript
+from astra_chat.tools.types import candidate_id
+from astra_chat.transcript.reader import Transcript, incompleteness, read
+from astra_vgpu.ground.errors import BadInput
+from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, write_transcript
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,3 +84,30 @@ def test_in_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert pauses == [2.5] * 8
     replay(slow)
     assert capsys.readouterr().out == timed
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Transcript:
+    return read(write_transcript(tmp_path / "t.jsonl"))
+
+
+def test_a_source_by_name_first_digits_or_rank(transcript: Transcript) -> None:
+    name = candidate_id(VECTOR)
+    assert source(transcript, name) == source(transcript, name[:5]) == VECTOR
+    assert source(transcript, "best") == VECTOR != source(transcript, "baseline")
+    with pytest.raises(BadInput, match="did you mean best"):
+        source(transcript, "bset")
+
+
+def test_the_difference_of_two(transcript: Transcript) -> None:
+    lines = difference(transcript, "baseline", "best").splitlines()
+    assert lines[:2] == ["--- baseline", "+++ best"]
+    assert [line[1:] for line in lines[3:] if line[0] in " +"] != []
+    assert difference(transcript, "best", "best") == ""
+
+
+def test_lines_are_found_with_their_turn(transcript: Transcript) -> None:
+    assert any("coder: " in line for line in found(transcript, "four at a TIME"))
+    name = candidate_id(VECTOR)
+    assert any(f"coder, {name}:" in line for line in found(transcript, "__global__"))
+    assert list(found(transcript, "nobody says this")) == []

@@ -12,10 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from astra_chat.transcript.reader import read
 from astra_chat.verify.bundle import MANIFEST, read_bundle
 from astra_chat.verify.bundle_claims import CODE, FILES, PLANS, SIGNED
-from astra_chat.verify.measure import REPEATS
 from astra_chat.verify.pack import pack
 from astra_chat.verify.signature import public_key
-from astra_chat.verify.verify import verify_bundle
+from astra_chat.verify.verify import REPEATS, verify_bundle
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.verify.forgeries import VIRTUAL
 

@@ -12,7 +12,7 @@ from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.reader import read
 from astra_chat.verify.draw_claims import BESIDE, BUILT_ANEW, CHECKED, HIDDEN, SEEDS, TIMED
 from astra_chat.verify.figure_claims import BASIS, ERRORS, LIMITS, RATIOS, STEPS, VERDICT
-from astra_chat.verify.measure import REPEATS
+from astra_chat.verify.recorded import opened
 from astra_chat.verify.run_claims import (
     BASELINE,
     CONFIRMED,
@@ -23,8 +23,8 @@ from astra_chat.verify.run_claims import (
     TEXTS,
     WINNER,
 )
-from astra_chat.verify.verify import verify
-from tests.astra_chat.verify.forgeries import H200, Edit, forged, judged, last
+from astra_chat.verify.verify import REPEATS, compared, verify
+from tests.astra_chat.verify.forgeries import H200, VIRTUAL, Edit, forged, judged, last
 from tests.recorded_files import EXAMPLES, PLAIN
 
 
@@ -186,3 +186,25 @@ def test_a_killed_run_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
     found = verify(read(path))
     assert found.stands and "killed before it ended" in found.notes[0]
     assert {SEEDS, WINNER} <= {one.name for one in found.claims if one.status == "unchecked"}
+
+
+def test_times_of_two_devices_are_not_compared() -> None:
+    with opened(read(VIRTUAL)) as virtual, opened(read(H200)) as measured:
+        pair = virtual.state.best, measured.state.best
+    assert pair[0] and pair[1]
+    found = compared(pair[1][0], pair[0][0])
+    assert [one.status for one in found] == ["unchecked", "unchecked"]
+
+
+def test_a_slower_winner_fails() -> None:
+    with opened(read(H200)) as run:
+        best = run.state.best
+    assert best
+    slow = [
+        case.model_copy(update={"median_us": 2 * case.median_us, "ratio": case.ratio / 2})
+        for case in best[1].cases
+    ]
+    now = best[1].model_copy(update={"cases": tuple(slow), "ratio": best[1].ratio / 2})
+    found = compared(best[0], best[0].model_copy(update={"outcome": now}))
+    assert [(one.name, one.status) for one in found][1] == (REPEATS, "fails")
+    assert all(one.status == "stands" for one in compared(best[0], best[0]))

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.viewer.following import Following
 from astra_chat.viewer.runs import Runs
-from astra_chat.viewer.server import index_page, index_rows, live_page, live_turns, run_report
+from astra_chat.viewer.server import (
+    Following,
+    index_page,
+    index_rows,
+    live_page,
+    live_turns,
+    run_report,
+)
 from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 

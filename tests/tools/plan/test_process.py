@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -15,15 +16,24 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.plan import process
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.model import KernelNode
-from astra_chat.tools.plan.process import Died, Recorder, Recording
+from astra_chat.tools.plan.process import (
+    Died,
+    Recorder,
+    Recording,
+    ensure_recorder,
+    ensure_stub,
+    stub_source,
+)
 from astra_chat.tools.plan.report import Report
 from astra_chat.tools.plan.stand_ins import Buffers
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.launcher import call_values
+from astra_chat.tools.types import Case
 from astra_vgpu.ground.cubin import read_cubin
-from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.ground.toolkit import find_compiler
+from astra_vgpu.ground.toolkit import find_compiler, find_toolkit
 
 OUT, INPUT = 0x2000_0000_0000, 0x3000_0000_0000
 CALL = Recording(
@@ -163,3 +173,42 @@ def test_a_recorder_that_fails_by_itself_is_our_mistake(built: Build) -> None:
 def test_names_of_system_calls() -> None:
     assert process._call_name(57) == "fork" and process._call_name(257) == "openat"
     assert process._call_name(9999) == "number 9999"
+
+
+TASK = find_task("fused_add_rmsnorm")
+CASE = Case(dims={"tokens": 5, "h": 7}, dtype="float32", pad=3)
+
+
+def test_a_stub_passes_every_value_on_as_the_contract_says() -> None:
+    """A launcher of the contract, in Python, sees what ctypes would have passed."""
+    stub = ctypes.CDLL(str(ensure_stub(TASK, find_toolkit())))
+    values = call_values(TASK, CASE, [0x1000, 0x2000, 2**63 + 8], 0x7777)
+    kinds = [type(value) for value in values]
+    seen: list[object] = []
+    launcher = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(lambda *got: seen.extend(got) or 42)
+    words = [int.from_bytes(bytes(value), "little") for value in values]
+    assert stub.astra_call(launcher, (ctypes.c_uint64 * len(words))(*words)) == 42
+    assert seen == [value.value for value in values] and 7 in seen
+
+
+@pytest.mark.second_tier
+def test_programs_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
+    toolkit = find_toolkit()
+    recorder, stub = ensure_recorder(toolkit), ensure_stub(TASK, toolkit)
+    dates = [path.stat().st_mtime_ns for path in (recorder, stub)]
+    assert (ensure_recorder(toolkit), ensure_stub(TASK, toolkit)) == (recorder, stub)
+    assert [path.stat().st_mtime_ns for path in (recorder, stub)] == dates
+    other = find_task("silu_and_mul")
+    assert stub_source(other) != stub_source(TASK) and ensure_stub(other, toolkit) != stub
+
+
+def test_without_a_compiler_the_message_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
+    toolkit = find_toolkit()
+    with pytest.raises(MissingDependency, match="apt-get install"):
+        ensure_recorder(replace(toolkit, cxx=tmp_path / "no-g++"))
+    with pytest.raises(MissingDependency, match="cannot build the plan recorder"):
+        ensure_recorder(replace(toolkit, include_dir=tmp_path))

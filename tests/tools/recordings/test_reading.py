@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.recordings.archive import SCHEMA, ArchiveIndex, Member, packed, sha256
-from astra_chat.tools.recordings.pieces import Cutter
+from astra_chat.tools.recordings.archive import SCHEMA, ArchiveIndex, Cutter, Member, packed, sha256
 from astra_chat.tools.recordings.reading import (
     default_runs,
     expanded,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.optimize.own_form import own_form
+from astra_chat.optimize.written import own_form
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.capture.solving import solved
+from astra_chat.tools.capture.fitting import solved
 
 
 def test_dims_follow_from_names_products_and_divisions() -> None:
