@@ -24,15 +24,10 @@ Set = Literal["honest", "attacks"]
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "attacks"
 
 
-def honest_kernels() -> dict[str, str]:
-    """Returns the CUDA text of each honest kernel by its file's name, which begins with its task's,
-    sorted."""
-    return kernels("honest")
-
-
 @cache
 def kernels(which: Set) -> dict[str, str]:
-    """Returns the CUDA text of each kernel of a set by its file's name, sorted."""
+    """Returns the CUDA text of each kernel of a set by its file's name, sorted; that of an honest
+    one begins with its task's."""
     with tarfile.open(_archive(which)) as archive:
         texts = {}
         for member in archive:

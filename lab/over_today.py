@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.task.folder import find_task
@@ -169,21 +170,32 @@ def scripted_kernels(found: Iterable[Comparison]) -> dict[str, str]:
     return last
 
 
+class MeasuredThere(NamedTuple):
+    """What was timed side by side on one GPU."""
+
+    days: dict[str, str]
+    """The day of each task."""
+    tasks: list[TaskSideBySide]
+    scripted: list[str]
+    """Tasks that no live run timed: their winner is a kernel of the script."""
+
+
 def measured_beside(
     runs: Sequence[LiveRun], evidence: Sequence[Evidence]
-) -> dict[str, tuple[dict[str, str], list[TaskSideBySide]]]:
-    """Returns by GPU the day of each task, and what was timed side by side there; of one pair the
-    last file counts."""
+) -> dict[str, MeasuredThere]:
+    """Returns what was timed side by side, by GPU; of one pair the last file counts."""
     measured, registry = {}, read_registry()
     for gpu in sorted({one.device.name for one in evidence}):
         there = [one for one in evidence if one.device.name == gpu]
         pairs = {(c.task, c.first, c.second): c for one in there for c in one.comparisons}
-        winners = scripted_kernels(pairs.values()) | winners_on(runs, gpu)
+        live = winners_on(runs, gpu)
+        winners = scripted_kernels(pairs.values()) | live
         counts = {task: len(find_task(task).bench) for task in winners}
         if found := side_by_side(pairs.values(), winners, counts, registry):
             beside = ((one.day, c) for one in there for c in one.comparisons)
             days = {c.task: day for day, c in beside if c.second.tier == "winner"}
-            measured[gpu] = days, found
+            scripted = sorted({one.task for one in found} - set(live))
+            measured[gpu] = MeasuredThere(days, found, scripted)
     return measured
 
 
@@ -193,9 +205,9 @@ def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
     lines = [OPENING.format(versions=versions, read=registry.read)]
     if measured:
         lines.append(SIDE_BY_SIDE)
-    for gpu, (days, found) in sorted(measured.items()):
+    for gpu, (days, found, scripted) in sorted(measured.items()):
         lines += sections(gpu, " and ".join(sorted({*days.values()} - {""})), found)
-        if scripted := sorted({one.task for one in found} - set(winners_on(runs, gpu))):
+        if scripted:
             names = ", ".join(scripted)
             lines += [
                 "",
@@ -218,7 +230,7 @@ def summary(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[s
     gpus = gpus_of(runs)
     rows: dict[str, dict[str, SummaryRow]] = {}
     for gpu in gpus:
-        days, beside = measured.get(gpu, ({}, []))
+        days, beside, _ = measured.get(gpu, MeasuredThere({}, [], []))
         sides = {one.task: one for one in beside}
         quotients = {one.task: one for one in over_today(runs, evidence, gpu)}
         for task in {*sides, *quotients}:
@@ -281,13 +293,13 @@ def _whole(beside: Iterable[TaskSideBySide]) -> set[str]:
 def _by_quotient(
     runs: Sequence[LiveRun],
     evidence: Sequence[Evidence],
-    measured: Mapping[str, tuple[Mapping[str, str], Sequence[TaskSideBySide]]],
+    measured: Mapping[str, MeasuredThere],
 ) -> Iterator[str]:
     """Yields tables of the tasks that were not timed side by side on all cases, with what is known
     to be wrong of them."""
     first = True
     for gpu in sorted({gpu for run in runs for gpu in run.measured}):
-        whole = _whole(measured[gpu][1]) if gpu in measured else set()
+        whole = _whole(measured[gpu].tasks) if gpu in measured else set()
         found = [one for one in over_today(runs, evidence, gpu) if one.task not in whole]
         if not found:
             continue

@@ -28,7 +28,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
 from astra_vgpu.ground.errors import AstraError
 from astra_vgpu.ground.toolkit import find_toolkit
-from lab.attack_kernels import honest_kernels
+from lab.attack_kernels import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -71,7 +71,7 @@ def _of_runs(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
 def _honest() -> Iterator[RecordedKernel]:
     folder = ROOT / "tests" / "attacks"
     tasks = [load_task(path) for path in sorted((folder / "tasks").iterdir()) if path.is_dir()]
-    for file, text in honest_kernels().items():
+    for file, text in kernels("honest").items():
         for task in tasks:
             if file.startswith(f"{task.name}_"):
                 yield RecordedKernel(task, file, text)

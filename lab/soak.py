@@ -33,7 +33,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
 from astra_chat.tools.types import Correct, Timed, Unsupported
-from lab.attack_kernels import honest_kernels as honest_texts
+from lab.attack_kernels import kernels
 from lab.commands import one_line_errors
 from lab.judging_processes import append, judging_processes
 from lab.live_runs import load
@@ -85,9 +85,9 @@ def honest_kernels() -> list[Honest]:
     shipped tasks."""
     own = (path.name for path in (ATTACKS / "tasks").iterdir() if path.is_dir())
     tasks = sorted([*own, *task_names()], key=len, reverse=True)
-    kernels = [
+    found = [
         Honest(next(t for t in tasks if file.startswith(t)), file, text)
-        for file, text in honest_texts().items()
+        for file, text in kernels("honest").items()
     ]
     for name in task_names():
         task = find_task(name)
@@ -95,8 +95,8 @@ def honest_kernels() -> list[Honest]:
         if name in scripted_names():
             script = load_script(task)
             texts |= {k.name: script.sources[k.name] for k in script.kernels() if correct(k)}
-        kernels += [Honest(name, f"{name} {file}", text) for file, text in texts.items()]
-    return kernels
+        found += [Honest(name, f"{name} {file}", text) for file, text in texts.items()]
+    return found
 
 
 def recorded_winners(paths: Sequence[Path]) -> list[Honest]:

@@ -74,7 +74,7 @@ def work(
     import sys
 
     from astra_chat.detached.answering import at_end_of, interrupt
-    from astra_chat.detached.worker import Beside, most_workers, tell_the_first
+    from astra_chat.detached.side_by_side import Beside, most_workers, tell_the_first
     from astra_chat.tools.system.devices import pick_device
     from astra_vgpu.ground.errors import BadInput
 

@@ -5,6 +5,7 @@ results  what came of a job: result.json or refused.json, and which of them coun
 claims   which worker judges a job, so that no other does
 asking   the judge of a run whose evaluations are jobs
 worker   judges the jobs under a folder; keeps judges from one job to the next
+side_by_side  several workers of one GPU
 packing  jobs and results as one file, to be carried
 carrying  has jobs judged by ssh or Ray while the run waits
 answering  the other end: judges what comes on stdin

@@ -38,7 +38,7 @@ from astra_chat.tools.types import (
     Timed,
     Value,
 )
-from lab.attack_kernels import honest_kernels, kernels
+from lab.attack_kernels import kernels
 from tests.attacks.edits import Edit, edited, edited_text
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ class Attack(Value):
     @property
     def source(self) -> str:
         if self.twin:
-            return edited_text(honest_kernels()[self.twin], self.edits, self.id)
+            return edited_text(kernels("honest")[self.twin], self.edits, self.id)
         if self.edits:
             return edited(task_of(self.task), self.edits, self.id)
         return kernels("attacks")[self.file]
@@ -110,7 +110,7 @@ def honest() -> list[tuple[str, str]]:
     """Task and file of every honest kernel: the task's name begins the file's."""
     own = (path.name for path in (HERE / "tasks").iterdir())
     names = sorted([*own, *task_names()], key=len, reverse=True)
-    return [(next(n for n in names if file.startswith(n)), file) for file in honest_kernels()]
+    return [(next(n for n in names if file.startswith(n)), file) for file in kernels("honest")]
 
 
 class Bench(AbstractContextManager["Bench"]):

@@ -26,7 +26,7 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import (
     Device,
 )
-from lab.attack_kernels import honest_kernels
+from lab.attack_kernels import kernels
 from lab.commands import one_line_errors
 from lab.judging_processes import judging_processes
 from tests.attacks.bench import (
@@ -96,7 +96,7 @@ def _shares(
 def _record_share(kind: str, share: _Share) -> None:
     with Bench(task_of(share.task), pick_device(kind)) as bench:
         sources = [attack.source for attack, _ in share.gates if not attack.endless]
-        bench.prepare([*sources, *(honest_kernels()[file] for file in share.files)])
+        bench.prepare([*sources, *(kernels("honest")[file] for file in share.files)])
         for file in share.files:
             _note_honest(bench, file)
         for attack, gate in share.gates:
@@ -112,9 +112,9 @@ def record_sanitizers(workers: int, only: str = "") -> None:
 
 def _sanitize_share(share: _Share) -> None:
     with Bench(task_of(share.task), pick_device("cuda")) as bench:
-        bench.prepare([honest_kernels()[file] for file in share.files])
+        bench.prepare([kernels("honest")[file] for file in share.files])
         for file in share.files:
-            said = outcome_words(bench.confirmable(honest_kernels()[file]))
+            said = outcome_words(bench.confirmable(kernels("honest")[file]))
             _keep(bench.device, "sanitized", file, said=said[:400])
             _say(f"{file} {said}")
 
@@ -126,7 +126,7 @@ def _note(bench: Bench, attack: Attack, gate: str) -> None:
 
 
 def _note_honest(bench: Bench, file: str) -> None:
-    said = honest_words(bench, honest_kernels()[file])
+    said = honest_words(bench, kernels("honest")[file])
     _keep(bench.device, "honest", file, said=said)
     _say(f"{file} {said}")
 

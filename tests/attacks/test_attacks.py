@@ -10,7 +10,7 @@ import pytest
 
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device
-from lab.attack_kernels import honest_kernels, kernels
+from lab.attack_kernels import kernels
 from tests.attacks import bench as gates
 from tests.attacks import suite
 
@@ -94,7 +94,7 @@ def test_an_attack_is_caught_when_it_runs(
 @pytest.mark.parametrize(("task", "file"), gates.honest(), ids=[f for _, f in gates.honest()])
 @pytest.mark.second_tier
 def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
-    said = gates.honest_words(bench(task), honest_kernels()[file])
+    said = gates.honest_words(bench(task), kernels("honest")[file])
     if device.kind == "virtual" and said.startswith("unsupported"):
         pytest.skip(said)
     assert said == "correct"
@@ -102,7 +102,7 @@ def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str,
 
 def test_the_honest_kernels_are_no_near_copies() -> None:
     """Each differs from every other of its task in at least a sixth of its words."""
-    bags = {f: _words(text) for f, text in honest_kernels().items()}
+    bags = {f: _words(text) for f, text in kernels("honest").items()}
     for task, file in gates.honest():
         for other_task, other in gates.honest():
             if task == other_task and file < other:

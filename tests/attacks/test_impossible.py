@@ -29,7 +29,7 @@ from astra_chat.tools.task.folder import find_task, load_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Correct, Outcome, Timed
 from astra_vgpu.launch.sampling import choose_blocks
-from lab.attack_kernels import honest_kernels
+from lab.attack_kernels import kernels
 from tests.chat_samples import baseline_turns, plan
 
 ROW_SUM = load_task(Path(__file__).parent / "tasks" / "row_sum")
@@ -184,7 +184,7 @@ def test_nobody_knows_which_blocks_are_sampled() -> None:
 @pytest.mark.second_tier
 def test_copies_of_the_runtime_have_their_time() -> None:
     """On the virtual GPU too, where no kernel runs in them."""
-    source = honest_kernels()["row_sum_copies_columns.cu"]
+    source = kernels("honest")["row_sum_copies_columns.cu"]
     built, oracle = build(ROW_SUM, source, DEVICE), Oracle(ROW_SUM)
     assert isinstance(built, Build)
     oracle_cases = oracle.oracle_cases(

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.task.folder import task_names
 from lab import soak as module
-from lab.attack_kernels import honest_kernels as honest_texts
+from lab.attack_kernels import kernels
 from lab.soak import (
     ROOT,
     Honest,
@@ -24,7 +24,7 @@ from lab.soak import (
     work,
 )
 
-KERNEL = honest_texts()["row_sum_serial.cu"]
+KERNEL = kernels("honest")["row_sum_serial.cu"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 One call yields the .so, the PTX, the cubin, the object and ptxas' report: internal names carry a
 hash of the call, so PTX and .so of two calls would not match.
+
+nvcc's errors name the author's lines, and ptxas reports on each kernel.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
 from astra_chat.tools.build import extension_headers
 from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
-from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.language import is_triton
 from astra_chat.tools.sandbox.policy import SandboxPolicy
@@ -33,14 +35,7 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton.translated import translated
-from astra_chat.tools.types import (
-    BuildFailed,
-    Device,
-    Refused,
-    Resources,
-    TimedOut,
-    sha256_of,
-)
+from astra_chat.tools.types import BuildFailed, Device, Refused, Resources, TimedOut, sha256_of
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
@@ -419,3 +414,53 @@ def _log(path: Path) -> str:
 def _text(path: Path) -> str:
     """Text of a file as `_log` reads it, without newlines at its end; "" where there is no file."""
     return _log(path).rstrip("\n") if path.is_file() else ""
+
+
+LOG_LINES = 40
+LOG_COLUMNS = 300
+
+
+def readable_log(log: str, source: str) -> str:
+    """nvcc's errors with the source line each one names, once; warnings and noise cut away."""
+    lines = source.split("\n")
+    said, shown = log.splitlines(), list[str]()
+    for line, following in zip_longest(said, said[1:], fillvalue=""):
+        if re.match(r"^(ptxas info|nvcc info|\d+ errors? detected|Remark)", line.strip()):
+            continue
+        named = re.match(r"^kernel\.cu\((\d+)\): (.*)", line)
+        shown.append(f"line {named[1]}: {named[2]}" if named else line)
+        text = lines[int(named[1]) - 1].strip() if named and int(named[1]) <= len(lines) else ""
+        if text and following.strip() != text:
+            shown.append(f"    {text}")
+    first = next((i for i, text in enumerate(shown) if "error" in text.lower()), 0)
+    cut = [_cut(text) for text in shown[first:] if text.strip()][:LOG_LINES]
+    return "\n".join(cut) or "nvcc failed without a message"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LOG_COLUMNS else line[:LOG_COLUMNS] + " ..."
+
+
+_PTXAS = re.compile(
+    r"^ptxas info\s*: Compiling entry function '(?P<kernel>\S+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def parse_ptxas(log: str) -> tuple[Resources, ...]:
+    """Registers, shared memory and spills of every kernel, from `ptxas -v`."""
+    kernels = []
+    for match in _PTXAS.finditer(log):
+        shared = re.search(r"(\d+) bytes smem", match["rest"])
+        kernels.append(
+            Resources(
+                kernel=match["kernel"],
+                registers=int(match["registers"]),
+                static_shared_bytes=int(shared[1]) if shared else 0,
+                spill_bytes=int(match["stores"]) + int(match["loads"]),
+                stack_bytes=int(match["stack"]),
+            )
+        )
+    return tuple(kernels)

@@ -19,8 +19,7 @@ from pathlib import Path
 from shutil import copyfile, which
 from tempfile import TemporaryDirectory
 
-from astra_chat.tools.build.nvcc import compiler_sandbox
-from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
+from astra_chat.tools.build.nvcc import compiler_sandbox, parse_ptxas, readable_log
 from astra_chat.tools.extension import rules
 from astra_chat.tools.language import FORWARD
 from astra_chat.tools.policy.rules import CUDA_CALLS, refusal

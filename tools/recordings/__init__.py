@@ -3,5 +3,4 @@
 reading   a file, or a member of an archive by its path: live.tar.xz/further/NAME.jsonl
 archive   many files as one tar.xz, and back
 samples   packed samples of a case as the whole numbers that a clock counted
-columns   whole numbers as bytes that compress
 """

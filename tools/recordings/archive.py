@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from astra_chat.tools.recordings.columns import Cursor, Streams
-from astra_chat.tools.recordings.samples import counted, packed_again
+from astra_chat.tools.recordings.samples import Cursor, Streams, counted, packed_again
 
 NUMBER = re.compile(rb'(?<=[ :\[,])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?=[,\]}])|(?<=")[0-9a-f]{64}(?=")')
 """The numbers of a text; a sha256 counts as one."""

@@ -19,8 +19,9 @@ from astra_chat.tools.build.nvcc import (
     build,
     build_all,
     nvcc_command,
+    parse_ptxas,
+    readable_log,
 )
-from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task, load_task

@@ -15,7 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Refused, Unsafe
-from lab.attack_kernels import honest_kernels, kernels
+from lab.attack_kernels import kernels
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
@@ -47,7 +47,7 @@ def test_a_race_between_blocks_is_told(oracle: Oracle) -> None:
 def test_of_an_honest_kernel_and_of_what_it_lacks_it_says_nothing(oracle: Oracle) -> None:
     small = [c for c in TASK.check if c.values == "normal" and TASK.least_bytes(c) <= MAX_BYTES]
     assert opinion(oracle, TASK.baseline) == Watched(frozenset(case.label for case in small))
-    lacking = honest_kernels()["row_sum_cluster.cu"]
+    lacking = kernels("honest")["row_sum_cluster.cu"]
     assert opinion(oracle, lacking) == Watched(frozenset())
 
 

@@ -15,11 +15,11 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import Case, Refused, Unsafe
-from lab.attack_kernels import honest_kernels
+from lab.attack_kernels import kernels
 from tests.tools.check.test_virtual_gpu_sanitizer import TASK
 
 DEVICE = virtual_device("h200")
-HELPER = honest_kernels()["row_sum_helper_warp.cu"]
+HELPER = kernels("honest")["row_sum_helper_warp.cu"]
 SMALL = [case for case in TASK.check if case.values == "normal"]
 
 
@@ -55,7 +55,7 @@ def test_warps_may_meet_by_different_instructions_where_the_virtual_gpu_has_watc
     assert fault(monkeypatch, HELPER, "") is None
     named = f"racecheck: Error: Race reported in {SITES}:3"
     assert fault(monkeypatch, HELPER, named).what == named, "a name that the source chose"
-    cluster = honest_kernels()["row_sum_cluster.cu"]
+    cluster = kernels("honest")["row_sum_cluster.cu"]
     assert fault(monkeypatch, cluster, sites).what == sites, "the virtual GPU does not run it"
 
 

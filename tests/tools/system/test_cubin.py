@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.build.nvcc_log import parse_ptxas
+from astra_chat.tools.build.nvcc import parse_ptxas
 from astra_vgpu.ground.cubin import Cubin, CubinParameter, read_cubin
 from astra_vgpu.ground.elf import ElfError
 from astra_vgpu.ground.errors import MissingDependency
