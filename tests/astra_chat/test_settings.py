@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.main import main
 from astra_chat.options import settable
 from astra_chat.settings import project_file, read_settings, user_file, write_setting
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.commands import Command
 
 
 @dataclass(frozen=True)
@@ -43,21 +41,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return found
 
 
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def astra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        said = capsys.readouterr()
-        return int(caught.value.code or 0), said.out, said.err
-
-    return run
-
-
 def test_the_nearest_file_of_the_project_wins_over_the_users(place: Place) -> None:
     place.say('models = "openai:mine"\nrounds = 2\nmemory = "cards.toml"\n', place.user)
     place.say("rounds = 3\ntune = 4\n")
@@ -75,12 +58,12 @@ def test_the_nearest_file_of_the_project_wins_over_the_users(place: Place) -> No
 
 
 @pytest.mark.parametrize("name", ["task.toml", "transcript.jsonl", "transcript.jsonl.xz"])
-def test_a_tasks_and_a_runs_folder_say_nothing(place: Place, astra: Command, name: str) -> None:
+def test_a_tasks_and_a_runs_folder_say_nothing(place: Place, command: Command, name: str) -> None:
     here = Path.cwd()
     (here / name).write_text("")
     file = place.say("rounds = 7\n", here)
     assert project_file() is None and read_settings() == {}
-    code, out, err = astra("config")
+    code, out, err = command("config")
     assert code == 0 and "(default)" in out and f"{file} is not read" in err
     with pytest.raises(BadInput, match="no settings are read from it"):
         file.unlink()
@@ -122,12 +105,12 @@ def test_without_a_repository_only_the_working_directory(
     ],
 )
 def test_what_a_file_may_not_say_is_one_line(
-    place: Place, astra: Command, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+    place: Place, command: Command, monkeypatch: pytest.MonkeyPatch, text: str, words: str
 ) -> None:
     monkeypatch.setenv("OTHER_API_KEY", "a-key-in-the-environment")
     file = place.say(text)
     for command in (["config"], ["run", "silu_and_mul"], ["check", "silu_and_mul", "x.cu"]):
-        code, out, err = astra(*command)
+        code, out, err = command(*command)
         assert code == 2 and not out and len(err.splitlines()) == 1, err
         assert str(file) in err and words in err
         assert "abcdefghijkl" not in err and "in-the-environment" not in err
@@ -138,54 +121,54 @@ def test_the_users_own_file_may_name_an_address(place: Place) -> None:
     assert "base_url" in str(read_settings()["models"].value)
 
 
-def test_the_command_line_wins(place: Place, astra: Command) -> None:
+def test_the_command_line_wins(place: Place, command: Command) -> None:
     """The run fails at the models that it takes: nothing else has to work here."""
     place.say('models = "anthropic:from-file"\nbudget = "usd=1"\n')
-    code, _, err = astra("run", "silu_and_mul")
+    code, _, err = command("run", "silu_and_mul")
     assert code == 3 and "set ANTHROPIC_API_KEY" in err
     said = f"settings of {place.project / 'astra.toml'}: models = anthropic:from-file"
     assert f"{said}, budget = usd=1" in err, "a project's file is announced"
-    code, _, err = astra("run", "silu_and_mul", "--models", "openai:typed")
+    code, _, err = command("run", "silu_and_mul", "--models", "openai:typed")
     assert code == 3 and "set OPENAI_API_KEY" in err and "models =" not in err
-    code, _, err = astra("models", "check")
+    code, _, err = command("models", "check")
     assert code == 3 and "set ANTHROPIC_API_KEY" in err
 
 
-def test_what_was_typed_leaves_no_place_for_some(place: Place, astra: Command) -> None:
+def test_what_was_typed_leaves_no_place_for_some(place: Place, command: Command) -> None:
     """The GPU to estimate for beside a real one, and all settings of a resumed run."""
     place.say('gpu = "h100"\napprover = "nobody.toml"\nmodels = "oracle"\n', place.user)
     kernel = place.project / "kernel.cu"
     kernel.write_text("// none\n")
-    code, _, err = astra("time", "silu_and_mul", kernel, "--device", "cuda:99")
+    code, _, err = command("time", "silu_and_mul", kernel, "--device", "cuda:99")
     assert code == 3 and "no CUDA device 99" in err
-    code, _, err = astra("run", "silu_and_mul", "--models", "scripted", "--device", "cuda:99")
+    code, _, err = command("run", "silu_and_mul", "--models", "scripted", "--device", "cuda:99")
     assert code == 3 and "no CUDA device 99" in err
     transcript = "transcripts/none.jsonl"
-    code, _, err = astra("run", "--resume", transcript)
+    code, _, err = command("run", "--resume", transcript)
     assert code == 2 and "none.jsonl" in err and "oracle" not in err
 
 
-def test_config_shows_sets_and_unsets(place: Place, astra: Command) -> None:
+def test_config_shows_sets_and_unsets(place: Place, command: Command) -> None:
     own = place.say("# mine\nrounds = 2  # few\n", place.user)
-    assert astra("config", "set", "rounds", "3")[0] == 0
-    assert astra("config", "set", "models", "anthropic:claude-x,coder.max_tokens=900")[0] == 0
+    assert command("config", "set", "rounds", "3")[0] == 0
+    assert command("config", "set", "models", "anthropic:claude-x,coder.max_tokens=900")[0] == 0
     assert own.read_text() == (
         '# mine\nrounds = 3\nmodels = "anthropic:claude-x,coder.max_tokens=900"\n'
     )
-    assert astra("config", "set", "rounds", "4", "--project")[0] == 0
+    assert command("config", "set", "rounds", "4", "--project")[0] == 0
     assert (place.project / "astra.toml").read_text() == "rounds = 4\n"
-    assert astra("config", "get", "rounds")[1] == "4\n"
-    code, out, _ = astra("config")
+    assert command("config", "get", "rounds")[1] == "4\n"
+    code, out, _ = command("config")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0 and list(lines) == list(settable())
     assert lines["rounds"].endswith(f"4  ({place.project / 'astra.toml'})")
     assert lines["models"].endswith(f"({own})") and lines["device"].endswith("auto (default)")
-    found = json.loads(astra("config", "list", "--json")[1])["settings"]
+    found = json.loads(command("config", "list", "--json")[1])["settings"]
     assert found["rounds"] == {"value": 4, "file": str(place.project / "astra.toml")}
-    assert astra("config", "unset", "rounds", "--project")[0] == 0
-    assert astra("config", "get", "rounds")[1] == "3\n"
-    assert astra("config", "get", "gpu")[0] == 1
-    assert astra("config", "path")[1] == f"{own}\n{place.project / 'astra.toml'}\n"
+    assert command("config", "unset", "rounds", "--project")[0] == 0
+    assert command("config", "get", "rounds")[1] == "3\n"
+    assert command("config", "get", "gpu")[0] == 1
+    assert command("config", "path")[1] == f"{own}\n{place.project / 'astra.toml'}\n"
 
 
 @pytest.mark.parametrize(
@@ -204,10 +187,10 @@ def test_config_shows_sets_and_unsets(place: Place, astra: Command) -> None:
     ],
 )
 def test_config_refuses_in_one_line(
-    place: Place, astra: Command, words: list[str], said: str
+    place: Place, command: Command, words: list[str], said: str
 ) -> None:
     place.say("tune = 1\n")
-    code, out, err = astra("config", *words)
+    code, out, err = command("config", *words)
     assert code == 2 and said in err and not out and len(err.splitlines()) == 1
     assert not (place.user / "astra.toml").exists()
     assert (place.project / "astra.toml").read_text() == "tune = 1\n"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.main import main
 from astra_chat.transcript.reader import read
+from tests.astra_chat.commands import Command
 from tests.astra_chat.terminal import OwnTerminal, command
 from tests.chat_samples import KERNELS, SCRIPT, write_transcript
 
@@ -33,29 +31,6 @@ def astra(*words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@dataclass(frozen=True)
-class Said:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Said]:
-    """The command in this process, which saves its start."""
-
-    def run(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return Said(int(caught.value.code or 0), captured.out, captured.err)
-
-    return run
-
-
 @pytest.fixture
 def short(task_folder: Path) -> Path:
     """The sample task with a script of one round, whose candidate is faster."""
@@ -67,38 +42,38 @@ def short(task_folder: Path) -> Path:
 
 @pytest.mark.in_full
 @pytest.mark.second_tier
-def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., Said]) -> None:
+def test_detached_hours_later(short: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "out" / "transcript.jsonl"
     first = astra("run", short, *QUICK, "-o", path.parent, "--approver", "detached")
     assert first.returncode == 4, first.stderr
     assert first.stderr == f"astra-chat: decide with: astra-chat approve {path}\n"
-    asked = here("approve", path)
-    assert asked.returncode == 0 and "is waiting to be run" in asked.stdout
-    assert "+  float4 v = in[i];" in asked.stdout and "expected: 2.00x" in asked.stdout
-    assert "decide with --approve" in asked.stdout
-    assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
-    said = here("approve", path, "--approve")
-    assert said.stdout == f"decided; resume with: {RESUME} {path}\n"
-    again = here("approve", path, "--reject", "not today")
-    assert again.stderr.startswith(
+    asked = command("approve", path)
+    assert asked.code == 0 and "is waiting to be run" in asked.out
+    assert "+  float4 v = in[i];" in asked.out and "expected: 2.00x" in asked.out
+    assert "decide with --approve" in asked.out
+    assert command("approve", path, "--source").out == KERNELS["vector.cu"]
+    said = command("approve", path, "--approve")
+    assert said.out == f"decided; resume with: {RESUME} {path}\n"
+    again = command("approve", path, "--reject", "not today")
+    assert again.err.startswith(
         "astra-chat: already decided, but the run has not used it yet: approves "
     )
-    again = here("approve", path, "--approve")
-    assert "not used yet: rejects " in again.stderr and "not today" in again.stderr
-    assert "decided; resume with" in here("replay", path).stderr
+    again = command("approve", path, "--approve")
+    assert "not used yet: rejects " in again.err and "not today" in again.err
+    assert "decided; resume with" in command("replay", path).err
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
-    evidence = here("approve", path.parent).stdout
+    evidence = command("approve", path.parent).out
     assert "is waiting to be accepted" in evidence and "% of" in evidence
     assert "sanitizers: " in evidence and "confirmed: on fresh seeds" in evidence
     last = astra("approve", path, "--all", "--resume")
     assert last.returncode == 0, last.stderr
     assert (path.parent / "best.cu").read_text() == KERNELS["vector.cu"]
     assert read(path).ended is not None
-    replayed = here("replay", path)
+    replayed = command("replay", path)
     shown, _, what_next = last.stdout.rpartition("next: ")
     transcript = what_next[what_next.index("transcript: ") :]
-    assert replayed.stdout == shown + transcript, "and replay needs no human"
+    assert replayed.out == shown + transcript, "and replay needs no human"
 
 
 @pytest.mark.second_tier
@@ -142,7 +117,7 @@ def test_without_a_terminal_it_ends_at_once(short: Path, tmp_path: Path) -> None
     ],
 )
 def test_bad_input_is_one_line(
-    tmp_path: Path, here: Callable[..., Said], words: list[str], said: str
+    tmp_path: Path, command: Command, words: list[str], said: str
 ) -> None:
-    done = here("approve", write_transcript(tmp_path / "t.jsonl"), *words)
-    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+    done = command("approve", write_transcript(tmp_path / "t.jsonl"), *words)
+    assert done.code == 2 and said in done.err and len(done.lines) == 1

@@ -7,36 +7,27 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.main import main
 from astra_chat.tools.sandbox.isolation import WORDS, isolation
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.task.shipped import ranks_task_names
 from astra_chat.tools.types import candidate_id
+from tests.astra_chat.commands import Command
 from tests.chat_samples import KERNELS, evaluation, timed
 
 SCALAR = Path(__file__).parents[2] / "tools" / "kernels" / "scalar.cu"
 CASE = {"dims": {"tokens": 3, "d": 24}, "dtype": "float16", "seed": 7}
-Command = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
-        monkeypatch.setenv("COLUMNS", "200")  # no sentence is broken
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return run
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sentence is broken."""
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.mark.second_tier

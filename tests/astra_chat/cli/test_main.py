@@ -15,34 +15,13 @@ from typer.main import get_command
 
 from astra_chat.cli.main import app, main
 from astra_chat.version import __version__
+from tests.astra_chat.commands import Command
 from tests.chat_samples import write_transcript
 
 ROOT = Path(__file__).parents[3]
 
 
-class Said:
-    """What a command left: its exit code, stdout and the lines of stderr."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.lines = code, out, err.splitlines()
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    """Run astra-chat in this process."""
-
-    def run(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
-        monkeypatch.delenv("ASTRA_DEBUG", raising=False)
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return Said(int(caught.value.code or 0), captured.out, captured.err)
-
-    return run
-
-
-def test_help_names_every_command(command) -> None:  # type: ignore[no-untyped-def]
+def test_help_names_every_command(command: Command) -> None:
     said = command("--help")
     assert said.code == 0
     lines = said.out.splitlines()
@@ -55,13 +34,13 @@ def test_help_names_every_command(command) -> None:  # type: ignore[no-untyped-d
     assert "Exit codes: 0 done" in said.out
 
 
-def test_the_version(command) -> None:  # type: ignore[no-untyped-def]
+def test_the_version(command: Command) -> None:
     for option in ("--version", "-V"):
         said = command(option)
         assert (said.code, said.out, said.lines) == (0, f"astra-chat {__version__}\n", [])
 
 
-def test_h_is_help_everywhere(command) -> None:  # type: ignore[no-untyped-def]
+def test_h_is_help_everywhere(command: Command) -> None:
     assert command("-h").out == command("--help").out
     for words in (["run"], ["check"], ["tasks", "check"], ["models", "check"]):
         said = command(*words, "-h")
@@ -84,14 +63,14 @@ def test_the_shell_completes_commands() -> None:
     assert done.stdout.split() == ["replay", "report"]
 
 
-def test_replay_prints_the_run_and_where_it_lies(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_replay_prints_the_run_and_where_it_lies(command: Command, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     said = command("replay", path)
     assert said.code == 0 and not said.lines
     assert "all cases, weighted" in said.out and said.out.endswith(f"transcript: {path}\n")
 
 
-def test_replay_as_json(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_replay_as_json(command: Command, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     document = json.loads(command("replay", path, "--json").out)
     assert document["schema"] == "astra-chat/run/1" and document["transcript"] == str(path)
@@ -112,11 +91,11 @@ def test_the_log_level_says_how_much_is_told_on_stderr(  # type: ignore[no-untyp
     assert "turn 2" not in said.out
 
 
-def test_an_unknown_log_level_is_refused(command) -> None:  # type: ignore[no-untyped-def]
+def test_an_unknown_log_level_is_refused(command: Command) -> None:
     assert command("--log-level", "loud", "tasks").code == 2
 
 
-def test_a_torn_transcript_is_shown_then_refused(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_torn_transcript_is_shown_then_refused(command: Command, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     path.write_text(path.read_text()[:-9])
     said = command("replay", path)
@@ -124,7 +103,7 @@ def test_a_torn_transcript_is_shown_then_refused(command, tmp_path: Path) -> Non
     assert "Four at a time." in said.out, "what is whole is shown"
 
 
-def test_a_killed_run_is_shown_and_said_to_be_one(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_killed_run_is_shown_and_said_to_be_one(command: Command, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     said = command("replay", path)
@@ -148,18 +127,20 @@ def test_a_killed_run_is_shown_and_said_to_be_one(command, tmp_path: Path) -> No
         (["replay", "/dev/null"], "not a regular file"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(command, words: list[str], said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_one_line_and_exit_2(command: Command, words: list[str], said: str) -> None:
     found = command(*words)
     assert found.code == 2 and found.out == ""
     assert len(found.lines) == 1 and said in found.lines[0]
 
 
-def test_usage_errors_are_exit_2(command) -> None:  # type: ignore[no-untyped-def]
+def test_usage_errors_are_exit_2(command: Command) -> None:
     assert command("run").code == 2
     assert command("run", "silu_and_mul", "--nonsense").code == 2
 
 
-def test_a_run_that_would_overwrite_is_refused(command, task_folder: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_run_that_would_overwrite_is_refused(
+    command: Command, task_folder: Path, tmp_path: Path
+) -> None:
     path = write_transcript(tmp_path / "out" / "transcript.jsonl")
     before = path.read_bytes()
     said = command("run", task_folder, "--device", "virtual", "-o", path.parent)

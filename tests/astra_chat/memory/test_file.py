@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fcntl
-import sys
 import threading
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.turns import Plan, RunRequest
 from astra_chat.cli import memory as memory_command
-from astra_chat.cli.main import main
 from astra_chat.memory import cards as memory_cards
 from astra_chat.memory import file as memory_file
 from astra_chat.memory.file import for_run, merged, read_memory, write_memory
@@ -28,6 +27,7 @@ from astra_chat.tools.types import NOT_PROFILED
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.commands import Command
 from tests.chat_samples import DEVICE, FixedJudge, run_options
 
 ROOT = Path(__file__).parents[3]
@@ -152,30 +152,21 @@ def test_which_cards_a_run_gets(task: Task, tmp_path: Path) -> None:
         for_run(tmp_path / "none.toml", task, "estimated")
 
 
-def test_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "memory.toml"
-
-    def astra(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["astra-chat", "memory", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return int(caught.value.code or 0), *capsys.readouterr()
-
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    file, astra = tmp_path / "memory.toml", partial(command, "memory")
     code, out, _ = astra("add", MEASURED, MEASURED, "--memory", file)
     assert code == 0 and "3 new cards of 3 plans" in out and "0 new cards of 3" in out
     code, out, err = astra("add", ROOT / "pyproject.toml", "--memory", file)
     assert code == 1 and f"{file}: 3 cards" in out and len(err.splitlines()) == 1
-    assert len(astra("list", "--memory", file)[1].splitlines()) == 3
-    assert "bottleneck     latency" in astra("show", 1, "--memory", file)[1]
-    assert astra("show", 4, "--memory", file)[0] == 2
+    assert len(astra("list", "--memory", file).out.splitlines()) == 3
+    assert "bottleneck     latency" in astra("show", 1, "--memory", file).out
+    assert astra("show", 4, "--memory", file).code == 2
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert "give the file" in astra("list")[2]
+    assert "give the file" in astra("list").err
     (tmp_path / "astra").mkdir()
     (tmp_path / "astra" / "astra.toml").write_text('memory = "../memory.toml"\n')
-    assert len(astra("list")[1].splitlines()) == 3
+    assert len(astra("list").out.splitlines()) == 3
 
 
 def test_cards_that_two_processes_add_at_a_time_are_all_there(

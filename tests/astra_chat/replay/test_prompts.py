@@ -14,7 +14,6 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName, Turn
-from astra_chat.cli.main import main
 from astra_chat.models.open_models import open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
@@ -28,6 +27,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.commands import Command
 from tests.chat_samples import (
     DEVICE,
     VECTOR,
@@ -102,19 +102,14 @@ def test_what_was_said_about_replies_is_shown(
     )
 
 
-def test_one_turns_prompt(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_turns_prompt(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[3])
     example = Path("transcripts/examples/silu_and_mul-h200.jsonl.xz")
     speakers = [turn.speaker for turn in turns_of(read(example).records)]
     turn = str(speakers.index("planner") + 1)
-    words = ["astra-chat", "replay", str(example), "--prompts", "--turn", turn, "--json"]
-    monkeypatch.setattr("sys.argv", words)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
-    found = json.loads(capsys.readouterr().out)
+    said = command("replay", example, "--prompts", "--turn", turn, "--json")
+    assert not said.code
+    found = json.loads(said.out)
     assert [one["role"] for one in found] == ["planner"]
     assert "# Planner" in found[0]["system"] and "## Task silu_and_mul" in found[0]["user"]
 

@@ -11,29 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.main import main
+from tests.astra_chat.commands import Command
 from tests.chat_samples import write_transcript
 from tests.sources import IMPORT_PATH
-
-
-class Said:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.lines = code, out, err.splitlines()
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    """Run astra-chat report in this process."""
-
-    def run(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["astra-chat", "report", *map(str, words)])
-        monkeypatch.delenv("ASTRA_DEBUG", raising=False)
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return Said(int(caught.value.code or 0), captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture
@@ -41,9 +21,9 @@ def transcript(tmp_path: Path) -> Path:
     return write_transcript(tmp_path / "run" / "transcript.jsonl")
 
 
-def test_a_file_and_a_folder(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_and_a_folder(command: Command, transcript: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.html"
-    said = command(transcript, transcript.parent, "-o", out)
+    said = command("report", transcript, transcript.parent, "-o", out)
     assert (said.code, said.out, said.lines) == (0, f"{out}\n", [])
     assert "2 runs" in out.read_text()
 
@@ -52,7 +32,7 @@ def test_the_name_of_the_file_where_none_is_given(  # type: ignore[no-untyped-de
     command, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert command(transcript).out == "report.html\n"
+    assert command("report", transcript).out == "report.html\n"
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
@@ -101,41 +81,47 @@ def test_bad_input_is_one_line_and_writes_nothing(  # type: ignore[no-untyped-de
     command, transcript: Path, tmp_path: Path, kind: str, words: str
 ) -> None:
     out = tmp_path / "out.html"
-    said = command(transcript, bad_input(tmp_path, kind), "-o", out)
+    said = command("report", transcript, bad_input(tmp_path, kind), "-o", out)
     assert said.code == 2 and said.out == "" and not out.exists()
     assert len(said.lines) == 1 and words in said.lines[0] and "bad.jsonl" in said.lines[0]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(command, transcript: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_that_may_not_be_read(command: Command, transcript: Path) -> None:
     transcript.chmod(0)
-    said = command(transcript)
+    said = command("report", transcript)
     assert said.code == 2 and "Permission denied" in said.lines[0]
 
 
 @pytest.mark.parametrize("out", ["", "none/out.html", "/proc/none.html"])
-def test_where_nothing_can_be_written(command, transcript: Path, tmp_path: Path, out: str) -> None:  # type: ignore[no-untyped-def]
-    said = command(transcript, "-o", tmp_path / out)
+def test_where_nothing_can_be_written(
+    command: Command, transcript: Path, tmp_path: Path, out: str
+) -> None:
+    said = command("report", transcript, "-o", tmp_path / out)
     assert said.code == 2 and len(said.lines) == 1
     assert f"cannot write {tmp_path / out}" in said.lines[0]
 
 
-def test_only_an_earlier_report_is_overwritten(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_only_an_earlier_report_is_overwritten(
+    command: Command, transcript: Path, tmp_path: Path
+) -> None:
     out, before = tmp_path / "out.html", transcript.read_bytes()
-    assert command(transcript, "-o", out).code == 0
+    assert command("report", transcript, "-o", out).code == 0
     first = out.read_bytes()
-    assert command(transcript, transcript, "-o", out).code == 0 and out.read_bytes() != first
+    assert (
+        command("report", transcript, transcript, "-o", out).code == 0 and out.read_bytes() != first
+    )
     for other in (transcript, tmp_path / "notes.txt"):
         other.write_bytes(before)
-        said = command(transcript, "-o", other)
+        said = command("report", transcript, "-o", other)
         assert said.code == 2 and len(said.lines) == 1 and "is not a report" in said.lines[0]
         assert other.read_bytes() == before
 
 
-def test_a_killed_run_is_reported(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_killed_run_is_reported(command: Command, transcript: Path, tmp_path: Path) -> None:
     text = transcript.read_text()
     transcript.write_text(text[: text.rstrip().rindex("\n") + 9])
-    assert command(transcript, "-o", tmp_path / "out.html").code == 0
+    assert command("report", transcript, "-o", tmp_path / "out.html").code == 0
     assert "killed before it ended" in (tmp_path / "out.html").read_text()
 
 
@@ -147,7 +133,6 @@ class Missing:
                                   "pyautogen", "openai", "torch"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())
-from astra_chat.cli.main import main
 main()
 """
 
@@ -179,18 +164,18 @@ def test_without_autogen_a_run_cannot_start(transcript: Path) -> None:
     assert done.returncode != 0 and "autogen" in done.stderr
 
 
-def test_for_scripts(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_for_scripts(command: Command, transcript: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.html"
-    said = command(transcript, "-o", out, "--quiet")
+    said = command("report", transcript, "-o", out, "--quiet")
     assert (said.code, said.out, said.lines) == (0, "", []) and out.is_file()
-    document = json.loads(command(transcript, transcript, "-o", out, "--json").out)
+    document = json.loads(command("report", transcript, transcript, "-o", out, "--json").out)
     assert document["schema"] == "astra-chat/report/1" and document["report"] == str(out)
     assert [run["best"]["ratio"] for run in document["runs"]] == [1.9, 1.9]
     assert document["runs"][0]["transcript"] == str(transcript)
 
 
-def test_on_stdout(command, transcript: Path) -> None:  # type: ignore[no-untyped-def]
-    said = command(transcript, "-o", "-")
+def test_on_stdout(command: Command, transcript: Path) -> None:
+    said = command("report", transcript, "-o", "-")
     assert said.code == 0 and said.out.startswith("<!doctype html>") and said.lines == []
     assert said.out.rstrip().endswith("</html>")
 
@@ -210,11 +195,13 @@ def test_into_a_pipe(transcript: Path) -> None:
     assert done.stdout.rstrip().endswith("</html>")
 
 
-def test_what_is_no_file_is_not_waited_for(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_file_is_not_waited_for(
+    command: Command, transcript: Path, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "pipe")
-    said = command(transcript, "-o", tmp_path / "pipe")
+    said = command("report", transcript, "-o", tmp_path / "pipe")
     assert said.code == 2 and "not a regular file" in said.lines[0] and len(said.lines) == 1
-    said = command(transcript, "-o", "-", "--json")
+    said = command("report", transcript, "-o", "-", "--json")
     assert said.code == 2 and said.out == "" and "--json and -o -" in said.lines[0]
 
 
@@ -222,7 +209,7 @@ def test_a_full_disk_leaves_the_earlier_report(  # type: ignore[no-untyped-def]
     command, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.html"
-    assert command(transcript, "-o", out).code == 0
+    assert command("report", transcript, "-o", out).code == 0
     before = out.read_bytes()
 
     def full(self: Path, *_: object, **__: object) -> int:
@@ -230,6 +217,6 @@ def test_a_full_disk_leaves_the_earlier_report(  # type: ignore[no-untyped-def]
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    said = command(transcript, transcript, "-o", out)
+    said = command("report", transcript, transcript, "-o", out)
     assert said.code == 2 and "No space left" in said.lines[0]
     assert out.read_bytes() == before and not list(tmp_path.glob(".*"))
