@@ -38,7 +38,6 @@ from astra_chat.tools.types import (
     Case,
     Correct,
     Device,
-    EstimatedTime,
     Metric,
     Outcome,
     Profile,
@@ -60,6 +59,7 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished, texts
 from astra_chat.transcript.writer import Writer, blobs, events_of
+from tests.time_samples import estimated_time
 
 DEVICE = Device(
     kind="virtual", name="virtual GPU, estimates for NVIDIA H200", arch="sm_90", spec="h200"
@@ -264,15 +264,13 @@ def timed(ratio: float, verdict: str = "accepted", requests: float = 100.0) -> T
         limit_us=1.0,
         percent_of_limit=50.0,
     )
-    time = EstimatedTime(
-        case=CASE,
-        weight=1.0,
+    time = estimated_time(
+        CASE,
+        ratio,
         baseline_us=2.0,
         median_us=2.0 / ratio,
-        ratio=ratio,
         ratio_low=ratio * 0.9,
         ratio_high=ratio * 1.1,
-        limit_us=1.0,
         percent_of_limit=50.0 * ratio,
         limiter="latency",
     )

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import TRANSCRIPT
+from tests.astra_chat.run_samples import chat_request
 from tests.astra_chat.test_kill import NO_WINNER
-from tests.chat_samples import DEVICE, FixedJudge, run_options, story
+from tests.chat_samples import FixedJudge, story
 
 TEXT = """schema = 1
 tasks = ["{task}"]
@@ -30,9 +30,7 @@ def record(task: Task, folder: Path) -> Path:
     """A recording of the task's scripted run."""
     path = folder / "recording.jsonl"
     models = open_models(f"record:{path}:scripted", task)
-    request = Request(
-        task=task, device=DEVICE, models=models, options=run_options(), folder=folder / "recorded"
-    )
+    request = chat_request(task, folder / "recorded", models=models)
     run_request(request, judge=FixedJudge(NO_WINNER))
     return path
 

@@ -10,13 +10,14 @@ from autogen_core.models import UserMessage
 
 from astra_chat.mailbox.questions import Meta, Question, questions, waiting
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.request import SessionOptions
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.options import RunOptions
-from tests.chat_samples import DEVICE, FixedJudge, run_options
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import FixedJudge, run_options
 
 
 def meta(name: str, **changes: Any) -> Meta:
@@ -39,11 +40,10 @@ def meta(name: str, **changes: Any) -> Meta:
 def run(task: Task, box: Path, out: Path, *, no_wait: bool = True) -> RunResult:
     """A new run of the sample task with a judge of fixed findings."""
     models = f"mailbox:{box}"
-    request = Request(
-        task=task,
-        device=DEVICE,
+    request = chat_request(
+        task,
+        out,
         models=open_models(models, task),
-        folder=out,
         options=run_options(models=models),
         no_wait=no_wait,
     )

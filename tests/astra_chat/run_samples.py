@@ -11,8 +11,8 @@ from astra_chat.tools.task.folder import Task
 from tests.chat_samples import DEVICE, run_options
 
 
-def request_for(task: Task, folder: Path, **changes: Any) -> Request:
-    """Returns the request of a run of the task's script on the virtual GPU, with these changes."""
+def chat_request(task: Task, folder: Path, **changes: Any) -> Request:
+    """Returns the request of a run on the virtual GPU, by the task's script, with these changes."""
     changes.setdefault("device", DEVICE)
     changes.setdefault("options", run_options())
     if "models" not in changes:

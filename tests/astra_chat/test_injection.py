@@ -13,8 +13,6 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import Built
@@ -25,6 +23,7 @@ from astra_chat.tools.types import BuildFailed
 from astra_chat.transcript.events import Deviation, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
     BROKEN,
     DEVICE,
@@ -34,7 +33,6 @@ from tests.chat_samples import (
     FixedJudge,
     baseline_turns,
     plan,
-    run_options,
 )
 
 TEXTS: list[str] = tomllib.loads(
@@ -96,13 +94,7 @@ def warning(source: str) -> str:
 
 def played(task: Task, out: Path, judge: FixedJudge | None = None) -> RunResult:
     device = DEVICE if judge else pick_device("virtual", None)
-    request = Request(
-        task=task,
-        device=device,
-        models=open_models("scripted", task),
-        folder=out,
-        options=run_options(),
-    )
+    request = chat_request(task, out, device=device)
     return run_request(request, judge=judge)
 
 

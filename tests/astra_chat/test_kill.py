@@ -14,7 +14,7 @@ import pytest
 
 from astra_chat.agents.turns import Turn
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.request import SessionOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
@@ -23,7 +23,8 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
-from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, story, timed
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import KERNELS, VECTOR, FixedJudge, run_options, story, timed
 
 KILLS = 80
 FEW_KILLS = 12
@@ -43,9 +44,7 @@ def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) 
     else:
         models = open_models("scripted", task)
         options = run_options(mutants=12)
-        request = Request(
-            task=task, device=DEVICE, models=models, options=options, folder=out, approver=approver
-        )
+        request = chat_request(task, out, models=models, options=options, approver=approver)
         run_request(request, judge=judge)
 
 

@@ -109,8 +109,8 @@ def test_what_a_file_may_not_say_is_one_line(
 ) -> None:
     monkeypatch.setenv("OTHER_API_KEY", "a-key-in-the-environment")
     file = place.say(text)
-    for command in (["config"], ["run", "silu_and_mul"], ["check", "silu_and_mul", "x.cu"]):
-        code, out, err = command(*command)
+    for asked in (["config"], ["run", "silu_and_mul"], ["check", "silu_and_mul", "x.cu"]):
+        code, out, err = command(*asked)
         assert code == 2 and not out and len(err.splitlines()) == 1, err
         assert str(file) in err and words in err
         assert "abcdefghijkl" not in err and "in-the-environment" not in err

@@ -22,7 +22,8 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_chat.verify.verify import verify
-from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import VECTOR, FixedJudge, run_options, story, timed
 
 MARKED = VECTOR.replace(
     "__global__", "constexpr int kThreads = 128;  // tune: 32 2048\n__global__", 1
@@ -60,13 +61,7 @@ def marked_task(task_folder: Path) -> Task:
 
 
 def request(task: Task, out: Path, models: str = "scripted", **options: int) -> Request:
-    return Request(
-        task=task,
-        device=DEVICE,
-        models=open_models(models, task),
-        folder=out,
-        options=run_options(**options),
-    )
+    return chat_request(task, out, models=open_models(models, task), options=run_options(**options))
 
 
 def test_a_tuned_run_is_recorded_and_resumed_anywhere(marked_task: Task, tmp_path: Path) -> None:
@@ -130,9 +125,7 @@ def test_a_budget_counts_what_a_gpu_measures(marked_task: Task, tmp_path: Path) 
     than the one that is kept for the confirmation."""
     asked = request(marked_task, tmp_path / "out", tune=8)
     options = asked.options.model_copy(update={"budget": "evaluations=4"})
-    limited = Request(
-        task=asked.task, device=DEVICE, models=asked.models, folder=asked.folder, options=options
-    )
+    limited = chat_request(asked.task, asked.folder, models=asked.models, options=options)
     result = run_request(limited, judge=TunesToo())
     assert result.summary.ended is not None and result.summary.ended.reason == "evaluations"
     assert all(turn.kind != "tuning" for turn in turns_of(read(result.transcript).records))

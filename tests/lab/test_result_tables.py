@@ -27,6 +27,7 @@ from lab.result_tables import (
     todays,
 )
 from tests.recorded_files import EXAMPLES
+from tests.time_samples import estimated_time, measured_time
 
 H200 = EXAMPLES / "h200"
 TASK = find_task("silu_and_mul")
@@ -35,15 +36,11 @@ LARGE = Case(dims={"tokens": 8192, "d": 14336}, dtype="bfloat16")
 
 
 def case_time(case: Case, ratio: float) -> MeasuredTime:
-    return MeasuredTime(
-        case=case,
-        weight=1,
+    return measured_time(
+        case,
+        ratio,
         baseline_us=ratio,
         median_us=1,
-        ratio=ratio,
-        ratio_low=ratio,
-        ratio_high=ratio,
-        limit_us=1,
         percent_of_limit=100,
         baseline_event_us=1,
         event_us=1,
@@ -85,17 +82,8 @@ def test_large_is_what_the_l2_does_not_hold() -> None:
 
 
 def estimated(case: Case, ratio: float) -> EstimatedTime:
-    return EstimatedTime(
-        case=case,
-        weight=1,
-        baseline_us=ratio,
-        median_us=1,
-        ratio=ratio,
-        ratio_low=ratio,
-        ratio_high=ratio,
-        limit_us=1,
-        percent_of_limit=100,
-        limiter="dram",
+    return estimated_time(
+        case, ratio, baseline_us=ratio, median_us=1, percent_of_limit=100, limiter="dram"
     )
 
 

@@ -20,6 +20,7 @@ from lab.side_by_side import (
     side_by_side,
     warm_ratio,
 )
+from tests.time_samples import measured_time
 
 WINNER = Kernel(name="winner", tier="winner", what="a live run's", content="0123456789ab")
 GPU = "NVIDIA H100 80GB HBM3"
@@ -27,19 +28,14 @@ GPU = "NVIDIA H100 80GB HBM3"
 
 def time(h: int, ratio: float, *, warm: float | None = None, weight: float = 1.0) -> MeasuredTime:
     """Our kernel at 2 us beside one that takes `ratio` times as long; warm at 1 us."""
-    return MeasuredTime(
-        case=Case(dims={"tokens": 1, "h": h}, dtype="bfloat16"),
+    return measured_time(
+        Case(dims={"tokens": 1, "h": h}, dtype="bfloat16"),
+        ratio,
         weight=weight,
-        baseline_us=2 * ratio,
-        median_us=2.0,
-        ratio=ratio,
         ratio_low=ratio - 0.01,
         ratio_high=ratio + 0.01,
-        limit_us=1.0,
-        percent_of_limit=50.0,
         baseline_event_us=5.0,
         event_us=5.0,
-        sm_clock_mhz=1980,
         warm_us=1.0 if warm else None,
         baseline_warm_us=warm,
     )

@@ -23,7 +23,7 @@ from astra_chat.approval.approvers import (
 from astra_chat.approval.pending import record, waiting
 from astra_chat.cli.exit_codes import WAITING
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.request import SessionOptions
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import run_request
@@ -34,9 +34,9 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
     CASE,
-    DEVICE,
     KERNELS,
     SCALAR,
     VECTOR,
@@ -45,7 +45,6 @@ from tests.chat_samples import (
     build,
     evaluation,
     plan,
-    run_options,
     story,
     timed,
 )
@@ -68,14 +67,7 @@ def decisions(folder: Path, *answers: str) -> str:
 
 def run(task: Task, out: Path, approver: str | None, judge: FixedJudge | None = None) -> RunResult:
     models = open_models("scripted", task)
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=models,
-        folder=out,
-        approver=approver,
-        options=run_options(),
-    )
+    request = chat_request(task, out, models=models, approver=approver)
     return run_request(request, judge=judge or judge_of_edits())
 
 

@@ -21,26 +21,13 @@ from astra_chat.tools.evaluation import Step
 from astra_chat.tools.types import AnyTime, Case, Correct, Device, MeasuredTime, Metric, SourceLine
 from astra_vgpu.ground.gpu_specs import spec
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
+from tests.time_samples import measured_time
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 
 
 def measured(**more: Any) -> MeasuredTime:
-    return MeasuredTime(
-        case=timed(1.9).cases[0].case,
-        weight=1,
-        baseline_us=4,
-        median_us=2,
-        ratio=2,
-        ratio_low=2,
-        ratio_high=2,
-        limit_us=1,
-        percent_of_limit=50,
-        baseline_event_us=8,
-        event_us=6,
-        sm_clock_mhz=1980,
-        **more,
-    )
+    return measured_time(timed(1.9).cases[0].case, **more)
 
 
 def shown(renderable: RenderableType, width: int = 120, *, terminal: bool = False) -> str:

@@ -9,7 +9,7 @@ import pytest
 from astra_chat.agents.turns import Turn
 from astra_chat.display.console import console
 from astra_chat.display.results_table import table
-from astra_chat.tools.types import Case, Device, MeasuredTime, Timed, candidate_id
+from astra_chat.tools.types import Case, Device, Timed, candidate_id
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.writer import events_of
@@ -22,6 +22,7 @@ from tests.chat_samples import (
     header,
     timed,
 )
+from tests.time_samples import measured_time
 
 
 def text(turns: list[Turn], device: Device | None = None) -> str:
@@ -36,20 +37,7 @@ def text(turns: list[Turn], device: Device | None = None) -> str:
 
 
 def measured() -> Timed:
-    case = MeasuredTime(
-        case=CASE,
-        weight=1.0,
-        baseline_us=4.0,
-        median_us=2.0,
-        ratio=2.0,
-        ratio_low=1.9,
-        ratio_high=2.1,
-        limit_us=1.0,
-        percent_of_limit=50.0,
-        baseline_event_us=6.0,
-        event_us=4.0,
-        sm_clock_mhz=1980,
-    )
+    case = measured_time(CASE, ratio_low=1.9, ratio_high=2.1, baseline_event_us=6.0, event_us=4.0)
     return timed(2.0).model_copy(update={"cases": (case,)})
 
 

@@ -18,7 +18,6 @@ from astra_chat.mailbox.questions import LOOK_S, questions
 from astra_chat.models.answer import Answer
 from astra_chat.models.mailbox import Asker, MailboxModels, WaitsForAnswer
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
@@ -28,7 +27,8 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.mailbox_samples import go_on, open_question, run, scripted, states
-from tests.chat_samples import DEVICE, FixedJudge, run_options
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import FixedJudge
 
 PLACE = position_line(Position(round=2, attempt=1))
 ASKED: list[LLMMessage] = [
@@ -127,13 +127,7 @@ def test_stop_and_go_come_to_the_end_of_the_script(task: Task, tmp_path: Path) -
         assert f"--models mailbox:{box}" in result.resume_with
         answer(question, scripted(task, question), answered_by="the script")
         result = go_on(task, result.transcript, box)
-    whole = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "whole",
-        options=run_options(),
-    )
+    whole = chat_request(task, tmp_path / "whole")
     path = run_request(whole, judge=FixedJudge()).transcript
     assert said(result.transcript) == said(path)
     calls = [r.event for r in read(result.transcript).records if isinstance(r.event, ModelCall)]

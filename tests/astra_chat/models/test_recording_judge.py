@@ -24,6 +24,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, FixedJudge, run_options, timed
 
 CLOCKS = ("t", "run", "started")
@@ -43,12 +44,8 @@ class NoJudge(FixedJudge):
 
 
 def run(task: Task, models: RunModels, out: Path, judge: FixedJudge) -> RunResult:
-    request = Request(
-        task=task,
-        device=models.played.device if models.played else DEVICE,
-        models=models,
-        folder=out,
-        options=run_options(),
+    request = chat_request(
+        task, out, device=models.played.device if models.played else DEVICE, models=models
     )
     return run_request(request, judge=judge)
 
@@ -119,13 +116,11 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
             (f"replay:{recording}", None, NoJudge()),
         ):
             asked = len(server.asked)
-            request = Request(
-                task=task,
-                device=DEVICE,
+            request = chat_request(
+                task,
+                tmp_path / str(asked),
                 models=open_models(spec, task, url),
-                folder=tmp_path / str(asked),
                 approver=str(tmp_path / "d.toml"),
-                options=run_options(),
             )
             found.append(run_request(request, judge=judge))
     assert len(server.asked) == asked, "a replay asks nobody"
@@ -256,9 +251,7 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, recording: Path) ->
     assert played.played is not None and played.played.device == DEVICE
     assert played.name == "scripted" and open_models("scripted", task).played is None
     other = DEVICE.model_copy(update={"name": "another"})
-    request = Request(
-        task=task, device=other, models=played, folder=tmp_path / "again", options=run_options()
-    )
+    request = chat_request(task, tmp_path / "again", device=other, models=played)
     with pytest.raises(BadInput, match="Device: another"):
         run_request(request, judge=NoJudge())
 

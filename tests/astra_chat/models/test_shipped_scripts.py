@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.turns import Plan
-from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
-from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import find_task
@@ -25,7 +23,8 @@ from astra_chat.tools.types import (
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
-from tests.chat_samples import CASE, DEVICE, FixedJudge, on_case, run_options, timed
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import CASE, FixedJudge, on_case, timed
 
 
 class AsScripted(FixedJudge):
@@ -62,13 +61,7 @@ def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_pat
     script = load_script(task)
     expected = {script.sources[k.name]: k.expects.on(basis) for k in script.kernels()}
     judge = AsScripted({baseline_source(task, "sglang"): "tie", **expected}, task.demo[0][0])
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=run_options(),
-    )
+    request = chat_request(task, tmp_path / "out")
     result = run_request(request, judge=judge)
     records = read(result.transcript).records
     assert not [r.event for r in records if isinstance(r.event, Contradiction | RejectedReply)]

@@ -24,21 +24,20 @@ from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.recorded_options import REPEATED_POINTS, accepted
-from astra_chat.session.request import Request, SessionOptions, request_for
+from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import TRANSCRIPT, Task, find_task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
-from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, timed
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import KERNELS, VECTOR, FixedJudge, timed
 
 
 @pytest.fixture
 def path(task: Task, tmp_path: Path) -> Path:
     models = open_models("scripted", task)
-    request = Request(
-        task=task, device=DEVICE, models=models, folder=tmp_path / "first", options=run_options()
-    )
+    request = chat_request(task, tmp_path / "first", models=models)
     judge = FixedJudge({VECTOR: timed(1.0, "tie")})  # no winner: nothing is exported
     return run_request(request, judge=judge).transcript
 
@@ -141,12 +140,8 @@ def test_the_header_names_the_run_whose_replies_are_repeated(
 ) -> None:
     first = read(path)
     for number, source in enumerate([path, tmp_path / "0" / "transcript.jsonl"]):
-        request = Request(
-            task=task,
-            device=DEVICE,
-            models=open_models(f"transcript:{source}", task),
-            folder=tmp_path / str(number),
-            options=run_options(),
+        request = chat_request(
+            task, tmp_path / str(number), models=open_models(f"transcript:{source}", task)
         )
         judge = FixedJudge({VECTOR: timed(1.0, "tie")})
         head = read(run_request(request, judge=judge).transcript).header

@@ -16,24 +16,23 @@ from astra_chat.replay.rejudge import (
 )
 from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Timed
 from tests.chat_samples import CASE, DEVICE, WRONG_OUTCOME, timed
+from tests.time_samples import measured_time
 
 GPU = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
 
 def case(rows: int, ratio: float, weight: float = 1.0, seed: int = 0) -> MeasuredTime:
-    return MeasuredTime(
-        case=Case(dims={"rows": rows, "d": 64}, dtype="float32", seed=seed),
+    return measured_time(
+        Case(dims={"rows": rows, "d": 64}, dtype="float32", seed=seed),
+        ratio,
         weight=weight,
         baseline_us=10.0,
         median_us=10.0 / ratio,
-        ratio=ratio,
         ratio_low=ratio * 0.99,
         ratio_high=ratio * 1.01,
-        limit_us=1.0,
         percent_of_limit=10.0 * ratio,
         baseline_event_us=20.0,
         event_us=20.0,
-        sm_clock_mhz=1980,
     )
 
 

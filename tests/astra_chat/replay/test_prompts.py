@@ -14,22 +14,20 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName, Turn
-from astra_chat.models.open_models import open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedClient, ScriptedModels
 from astra_chat.models.spec import ROLES, Role
 from astra_chat.replay.prompts import prompts
 from astra_chat.replay.show import show_prompts
-from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.commands import Command
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
-    DEVICE,
     VECTOR,
     FixedJudge,
     analysis,
@@ -68,9 +66,7 @@ def test_they_are_what_the_models_were_told(
     models = Listening(task)
     played = RunModels("scripted", dict.fromkeys(ROLES, models))
     options = run_options().model_copy(update={"budget": "tokens=1000,evaluations=50"})
-    request = Request(
-        task=task, device=DEVICE, models=played, folder=tmp_path / "out", options=options
-    )
+    request = chat_request(task, tmp_path / "out", models=played, options=options)
     result = run_request(request, judge=fixed_judge)
     found = list(prompts(read(result.transcript)))
     assert "budget left: 1,000 of 1,000 tokens, 49 of 50 evaluations" in found[1].user
@@ -85,13 +81,7 @@ def test_what_was_said_about_replies_is_shown(
     path = task.folder / "script" / "script.toml"
     path.write_text(path.read_text().replace("anchor = ", 'anchor = "no such line" #', 1))
     other = load_task(task.folder)
-    request = Request(
-        task=other,
-        device=DEVICE,
-        models=open_models("scripted", other),
-        folder=tmp_path / "out",
-        options=run_options(),
-    )
+    request = chat_request(other, tmp_path / "out")
     transcript = read(run_request(request, judge=fixed_judge).transcript)
     found = [p for p in prompts(transcript) if p.again]
     assert [p.role for p in found] == ["planner"] and len(found[0].again) == 1

@@ -14,29 +14,25 @@ from astra_chat.cli.main import app
 from astra_chat.models.open_models import open_models
 from astra_chat.replay import rejudge as module
 from astra_chat.replay.rejudge import recorded, rejudge, require_hashes
-from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
-    DEVICE,
     KERNELS,
     WRONG_OUTCOME,
     FixedJudge,
     evaluation,
-    run_options,
 )
 
 
 @pytest.fixture
 def path(task: Task, tmp_path: Path) -> Path:
     models = open_models("scripted", task)
-    request = Request(
-        task=task, device=DEVICE, models=models, folder=tmp_path / "whole", options=run_options()
-    )
+    request = chat_request(task, tmp_path / "whole", models=models)
     return run_request(request, judge=FixedJudge()).transcript
 
 

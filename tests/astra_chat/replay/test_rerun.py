@@ -9,17 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
-from astra_chat.models.open_models import open_models
 from astra_chat.replay.rerun import compared, rerun
-from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.events import ChatMessage, Deviation
 from astra_chat.transcript.reader import Transcript, read
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
-    DEVICE,
     KERNELS,
     SCRIPT,
     VECTOR,
@@ -49,14 +47,7 @@ def no_winner() -> FixedJudge:
 
 def recorded(task: Task, out: Path, approver: str | None = None, kind: str = "best") -> Transcript:
     judge = no_winner() if approver is None else FixedJudge()
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=out,
-        approver=approver,
-        options=run_options(strategy=kind),
-    )
+    request = chat_request(task, out, approver=approver, options=run_options(strategy=kind))
     return read(run_request(request, judge=judge).transcript)
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from astra_chat.display.output_modes import Live
-from astra_chat.models.open_models import open_models
 from astra_chat.replay.show import difference, found, replay, source
-from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_vgpu.ground.errors import BadInput
-from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, write_transcript
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import VECTOR, FixedJudge, write_transcript
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,13 +25,7 @@ ROOT = Path(__file__).parents[3]
 def test_replay_is_the_live_text(
     task: Task, tmp_path: Path, fixed_judge: FixedJudge, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=run_options(),
-    )
+    request = chat_request(task, tmp_path / "out")
     show = Live()
     result = run_request(request, show, fixed_judge)
     live = capsys.readouterr().out

@@ -14,7 +14,6 @@ from astra_chat.detached.jobs import folders_in
 from astra_chat.detached.results import RESULT, write_refusal
 from astra_chat.models.open_models import open_models
 from astra_chat.session.advance import detached_runs, standing_of
-from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
@@ -27,8 +26,9 @@ from astra_chat.verify.draw_claims import SEEDS, draw_claims
 from astra_chat.verify.recorded import opened
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import answer
+from tests.astra_chat.run_samples import chat_request
 from tests.astra_chat.test_kill import NO_WINNER, Events
-from tests.chat_samples import DEVICE, FixedJudge, run_options, story
+from tests.chat_samples import FixedJudge, run_options, story
 
 OPTIONS = run_options(judge="detached")
 
@@ -40,7 +40,7 @@ def hold(task: Task, out: Path, options: RunOptions = OPTIONS) -> RunResult:
         past = resumed(path)
         return run_request(request_on(past, task), past=past)
     models = open_models("scripted", task)
-    request = Request(task=task, device=DEVICE, models=models, options=options, folder=out)
+    request = chat_request(task, out, models=models, options=options)
     return run_request(request, judge=None if options.judge == "detached" else local_judge())
 
 

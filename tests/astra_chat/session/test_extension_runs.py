@@ -13,7 +13,7 @@ from astra_chat.agents.roles import instructions
 from astra_chat.analysis.recorded_run import load_transcript
 from astra_chat.models.open_models import open_models
 from astra_chat.replay.prompts import prompts
-from astra_chat.session.request import Request, SessionOptions, request_for
+from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.session import run_request
 from astra_chat.tools.extension.evaluating import ON_VIRTUAL
 from astra_chat.tools.extension.guard import extension_findings
@@ -27,7 +27,8 @@ from astra_chat.transcript.events import RejectedReply
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
-from tests.chat_samples import DEVICE, FixedJudge, on_case, run_options, timed
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import FixedJudge, on_case, run_options, timed
 from tests.tools.extension.samples import FUSED, HEAD, module_task
 
 BASELINE = "// Plain kernels.\n"
@@ -114,11 +115,10 @@ def test_a_run_proposes_an_extension(module: Task, tmp_path: Path) -> None:
             FUSED: on_case(timed(1.4, "accepted"), case),
         }
     )
-    request = Request(
-        task=module,
-        device=DEVICE,
+    request = chat_request(
+        module,
+        tmp_path / "out",
         models=open_models("scripted", module, languages=("cuda", "torch")),
-        folder=tmp_path / "out",
         options=run_options(languages="cuda,torch", rounds=1),
     )
     path = run_request(request, judge=judge).transcript

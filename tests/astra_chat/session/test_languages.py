@@ -23,7 +23,7 @@ from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import difference
 from astra_chat.session.api import run
 from astra_chat.session.recorded_options import command_line
-from astra_chat.session.request import Request, SessionOptions, request_for, split
+from astra_chat.session.request import SessionOptions, request_for, split
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, find_task, load_task
 from astra_chat.tools.triton.translated import cuda_source
@@ -34,7 +34,8 @@ from astra_chat.transcript.reader import read
 from astra_chat.verify.bundle_claims import source_file
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.after_a_run import judged_again, report_of, rows_of
-from tests.chat_samples import DEVICE, FixedJudge, on_case, run_options, timed
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import FixedJudge, on_case, run_options, timed
 from tests.tools.triton.samples import SOURCES
 
 TRITON = find_spec("triton") is not None
@@ -55,11 +56,10 @@ def play(task: Task, folder: Path, languages: str = "cuda,triton") -> Path:
     tie = on_case(timed(1.0, "tie"), case)
     judge = FixedJudge({task.baseline: tie, COLUMNS: gain, REFUSED: refused})
     options = run_options(languages=languages, rounds=1)
-    request = Request(
-        task=task,
-        device=DEVICE,
+    request = chat_request(
+        task,
+        folder,
         models=open_models("scripted", task, languages=("cuda", "triton")),
-        folder=folder,
         options=options,
     )
     return run_request(request, judge=judge).transcript

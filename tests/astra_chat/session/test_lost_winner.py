@@ -14,7 +14,6 @@ from astra_chat.display.run_view import View
 from astra_chat.models.open_models import open_models
 from astra_chat.replay.prompts import prompts
 from astra_chat.replay.rerun import rerun
-from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import at_end, request_on, resumed
 from astra_chat.session.session import run_request
@@ -26,8 +25,8 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import state_of, turns_of
 from astra_chat.verify.recorded import Run
 from astra_chat.verify.run_claims import run_claims
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
-    DEVICE,
     VECTOR,
     WRONG_OUTCOME,
     FixedJudge,
@@ -77,7 +76,7 @@ def repairing(task_folder: Path) -> Task:
 
 def run(task: Task, out: Path, judge: FixedJudge) -> RunResult:
     models = open_models("scripted", task)
-    request = Request(task=task, device=DEVICE, models=models, folder=out, options=run_options())
+    request = chat_request(task, out, models=models)
     return run_request(request, judge=judge)
 
 
@@ -160,7 +159,7 @@ def test_a_transcript_from_before_repairs_keeps_its_order(task: Task, tmp_path: 
     models = open_models("scripted", task)
     options = run_options(winner_repairs=0)
     folder = tmp_path / "old"
-    request = Request(task=task, device=DEVICE, models=models, folder=folder, options=options)
+    request = chat_request(task, folder, models=models, options=options)
     path = run_request(request, judge=Refusing()).transcript
     path.write_text(path.read_text().replace('"winner_repairs":0,', ""))
     old = read(path)

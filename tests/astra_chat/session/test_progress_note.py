@@ -11,13 +11,13 @@ from astra_chat.models.open_models import open_models
 from astra_chat.session import progress_note
 from astra_chat.session.progress_note import ProgressNote
 from astra_chat.session.recorder import begin
-from astra_chat.session.request import Request
 from astra_chat.session.run_events import Silent
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import PROGRESS
 from astra_chat.transcript.under_way import progress_of
-from tests.chat_samples import DEVICE, baseline_turns, run_options
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import baseline_turns
 
 
 def test_the_note_says_step_and_cases_and_goes_with_the_result(
@@ -25,7 +25,7 @@ def test_the_note_says_step_and_cases_and_goes_with_the_result(
 ) -> None:
     monkeypatch.setattr(progress_note, "EVERY_S", 0.0)
     models, folder = open_models("scripted", task), tmp_path / "out"
-    request = Request(task=task, device=DEVICE, models=models, folder=folder, options=run_options())
+    request = chat_request(task, folder, models=models)
     note = ProgressNote(Silent())
     recorder = begin(request, None, note.record)
     note.begin(recorder)

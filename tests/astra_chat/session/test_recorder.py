@@ -16,15 +16,14 @@ from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import Blob, Deviation, Header, Record, Resumed
 from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
-from tests.chat_samples import DEVICE, VECTOR, baseline_turns, run_options
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import VECTOR, baseline_turns
 
 
 @pytest.fixture
 def request_here(task: Task, tmp_path: Path) -> Request:
     models = open_models("scripted", task)
-    return Request(
-        task=task, device=DEVICE, models=models, folder=tmp_path / "out", options=run_options()
-    )
+    return chat_request(task, tmp_path / "out", models=models)
 
 
 def written(request: Request) -> Path:
@@ -74,13 +73,7 @@ def test_a_resumed_run_shows_and_knows_what_was(request_here: Request) -> None:
 
 def test_a_branch_stores_the_task_once(request_here: Request, tmp_path: Path) -> None:
     path = written(request_here)
-    there = Request(
-        task=request_here.task,
-        device=DEVICE,
-        models=request_here.models,
-        folder=tmp_path / "b",
-        options=run_options(),
-    )
+    there = chat_request(request_here.task, tmp_path / "b", models=request_here.models)
     journal = begin(there, branched(path, None), lambda _: None)
     journal.close()
     found = read(journal.path)

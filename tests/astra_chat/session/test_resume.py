@@ -10,7 +10,7 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
 from astra_chat.session.api import run
-from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.request import SessionOptions
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import run_request
@@ -24,6 +24,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
 
 
@@ -42,9 +43,7 @@ NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
 def path(task: Task, tmp_path: Path) -> Path:
     """A finished run of two rounds."""
     models = open_models("scripted", task)
-    request = Request(
-        task=task, device=DEVICE, models=models, folder=tmp_path / "whole", options=run_options()
-    )
+    request = chat_request(task, tmp_path / "whole", models=models)
     return run_request(request, judge=FixedJudge(NO_WINNER)).transcript
 
 
@@ -97,13 +96,7 @@ def test_a_branch_of_a_branch(task: Task, path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_run_of_one_agent_has_rounds_too(task: Task, tmp_path: Path, rounds: int) -> None:
     """In the strategy `single` nobody is called planner."""
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "whole",
-        options=run_options(strategy="single"),
-    )
+    request = chat_request(task, tmp_path / "whole", options=run_options(strategy="single"))
     path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
     past = branched(path, rounds)
     assert len(past.state().rounds) == rounds
@@ -171,13 +164,7 @@ def test_what_was_recorded_is_taken(task: Task, path: Path) -> None:
 
 def test_every_limit_can_be_switched_off(task: Task, tmp_path: Path) -> None:
     options = run_options(stop_at_percent=90.0, patience=1, budget="evaluations=2")
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=options,
-    )
+    request = chat_request(task, tmp_path / "out", options=options)
     path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
     kept = request_on(resumed(path), task, RunOptions(budget="evaluations=9"))
     assert (kept.limits.stop_at_percent, kept.limits.patience) == (90.0, 1)

@@ -12,7 +12,6 @@ import pytest
 
 from astra_chat.agents.turns import Pass
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import RunEvents, Silent
@@ -32,8 +31,8 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput, MissingDependency
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import (
-    DEVICE,
     KERNELS,
     SCALAR,
     VECTOR,
@@ -46,13 +45,7 @@ from tests.chat_samples import (
 
 
 def run(task: Task, out: Path, judge: FixedJudge, events: RunEvents | None = None) -> RunResult:
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=out,
-        options=run_options(),
-    )
+    request = chat_request(task, out)
     return run_request(request, events, judge)
 
 
@@ -63,14 +56,7 @@ def speakers(path: Path) -> list[str]:
 def test_the_root_is_told_when_the_run_has_ended(task: Task, tmp_path: Path) -> None:
     """A model that knew it could compute the hidden cases to come."""
     models = open_models("scripted", task)
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=models,
-        folder=tmp_path / "out",
-        entropy=Entropy("5eed"),
-        options=run_options(),
-    )
+    request = chat_request(task, tmp_path / "out", models=models, entropy=Entropy("5eed"))
     path = run_request(request, judge=FixedJudge()).transcript
     *before, last = path.read_text().splitlines()
     assert not [line for line in before if request.entropy.root in line]
@@ -246,13 +232,7 @@ def test_a_record_that_cannot_be_shown_stops_the_run(
             if record.turn == turn and left:
                 raise left.pop()
 
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=run_options(),
-    )
+    request = chat_request(task, tmp_path / "out")
     with pytest.raises(OSError, match="terminal") as caught:
         run_request(request, Terminal(), judge=fixed_judge)
     assert len(fixed_judge.evaluated) <= 2, "nobody continues in the background"
@@ -390,13 +370,7 @@ def test_every_line_is_json_of_ours(task: Task, tmp_path: Path, fixed_judge: Fix
 
 
 def test_rounds_limit_the_run(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> None:
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=run_options(rounds=1),
-    )
+    request = chat_request(task, tmp_path / "out", options=run_options(rounds=1))
     result = run_request(request, judge=fixed_judge)
     assert len(result.summary.rounds) == 1
     assert result.summary.ended is not None and result.summary.ended.reason == "rounds"
@@ -406,13 +380,7 @@ def test_rounds_limit_the_run(task: Task, tmp_path: Path, fixed_judge: FixedJudg
 def test_every_strategy_holds_a_whole_chat(
     task: Task, tmp_path: Path, fixed_judge: FixedJudge, words: str
 ) -> None:
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=run_options(strategy=words),
-    )
+    request = chat_request(task, tmp_path / "out", options=run_options(strategy=words))
     result = run_request(request, judge=fixed_judge)
     assert result.summary.best is not None and result.summary.best.confirmed
     assert str(result.summary.options.strategy) == words

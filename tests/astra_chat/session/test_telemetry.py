@@ -11,8 +11,6 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request
 from astra_chat.session.telemetry import ENDPOINT, Spans, traced
@@ -21,18 +19,13 @@ from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
 from astra_vgpu.ground.errors import MissingDependency
-from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options
+from tests.astra_chat.run_samples import chat_request
+from tests.chat_samples import KERNELS, FixedJudge
 
 
 @pytest.fixture
 def records(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> list[Record]:
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models("scripted", task),
-        folder=tmp_path / "out",
-        options=run_options(),
-    )
+    request = chat_request(task, tmp_path / "out")
     return read(run_request(request, judge=fixed_judge).transcript).records
 
 

@@ -23,6 +23,7 @@ from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked as Question
 from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, in_order, said, serving
+from tests.astra_chat.run_samples import chat_request
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed
 
 PRICED = "usd_in=100,usd_cached=10,usd_out=1000"
@@ -78,12 +79,8 @@ def run(
 ) -> RunResult:
     """With live models where there is a server, else scripted ones."""
     spec, url = (f"openai:m,{PRICED}", server.url) if server else ("scripted", None)
-    request = Request(
-        task=task,
-        device=DEVICE,
-        models=open_models(spec, task, url),
-        folder=out,
-        options=run_options(budget=budget),
+    request = chat_request(
+        task, out, models=open_models(spec, task, url), options=run_options(budget=budget)
     )
     tied = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
     return run_request(request, judge=judge or tied, past=past)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.recordings.reading import read_recorded
-from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
+from astra_chat.tools.run.raw_times import Block, RawTimes
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.types import Device, MeasuredTime
+from tests.time_samples import READING, raw_times
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 VIRTUAL = EXAMPLES / "virtual" / "silu_and_mul.jsonl.xz"
@@ -42,14 +43,6 @@ def last(events: list[Json], kind: str) -> Json:
 
 def samples(candidate_us: float = 2.0) -> RawTimes:
     """Raw samples of a candidate beside a baseline of 3 us."""
-    reading = ClockReading(
-        sm_clock_mhz=1980,
-        memory_clock_mhz=3201,
-        temperature_c=41,
-        power_w=310,
-        throttle_reasons=0,
-        throttled=False,
-    )
     times = [candidate_us + 0.001 * i for i in range(9)]
     blocks = [
         Block(
@@ -58,19 +51,11 @@ def samples(candidate_us: float = 2.0) -> RawTimes:
             candidate=(us, us),
             control=(3.0, 3.0 + 0.001 * i),
             spent_s=0.1 * i,
-            clock=reading,
+            clock=READING,
         )
         for i, us in enumerate(times)
     ]
-    return RawTimes(
-        blocks=tuple(blocks),
-        warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
-        baseline_event_us=(7.0, 7.1),
-        candidate_event_us=(6.0, 6.2),
-        spaced=False,
-        event_us=900.0,
-        host_us=1000.0,
-    )
+    return raw_times(blocks, baseline_event_us=(7.0, 7.1), candidate_event_us=(6.0, 6.2))
 
 
 def with_samples(events: list[Json]) -> None:

@@ -14,6 +14,7 @@ from astra_chat.tools.profiling.ncu_agreement import (
     in_short,
 )
 from astra_chat.tools.types import Case, MeasuredTime
+from tests.time_samples import measured_time
 
 CASE = Case(dims={"tokens": 1, "d": 3584}, dtype="bfloat16")
 # Baseline judged and by Nsight Compute, candidate judged and by Nsight Compute: us, on an H200.
@@ -30,19 +31,15 @@ HONEST = [
 def time(
     base: float, base_profiled: float, judged: float, profiled: float, launches: int = 1
 ) -> MeasuredTime:
-    return MeasuredTime(
-        case=CASE,
-        weight=1,
+    return measured_time(
+        CASE,
+        base / judged,
         baseline_us=base,
         median_us=judged,
-        ratio=base / judged,
         ratio_low=1,
         ratio_high=1,
         limit_us=0.5,
-        percent_of_limit=50,
-        baseline_event_us=8,
         event_us=8,
-        sm_clock_mhz=1980,
         profiled_us=profiled,
         baseline_profiled_us=base_profiled,
         launches=launches,

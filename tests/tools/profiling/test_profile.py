@@ -30,6 +30,7 @@ from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile
 from astra_chat.tools.virtual_gpu.adapter import WAITED, Counters, Estimate
 from astra_vgpu.ground.errors import MissingDependency
+from tests.time_samples import measured_time
 
 PAGE = """==PROF== Connected to process 1
 ==PROF== Disconnected
@@ -79,19 +80,13 @@ def counting(**counters: Any) -> CaseReport:
 
 
 def measured() -> MeasuredTime:
-    return MeasuredTime(
-        case=Case(dims={"tokens": 1, "d": 8}, dtype="float16"),
-        weight=1,
+    return measured_time(
+        Case(dims={"tokens": 1, "d": 8}, dtype="float16"),
         baseline_us=2,
         median_us=1,
-        ratio=2,
-        ratio_low=2,
-        ratio_high=2,
         limit_us=0.9,
         percent_of_limit=90,
-        baseline_event_us=8,
         event_us=7,
-        sm_clock_mhz=1980,
     )
 
 

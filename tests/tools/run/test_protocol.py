@@ -22,9 +22,10 @@ from astra_chat.tools.run.protocol import (
     VirtualRequest,
     parsed,
 )
-from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
+from astra_chat.tools.run.raw_times import Block, WarmReplay
 from astra_chat.tools.types import Case
 from astra_chat.tools.virtual_gpu.adapter import Counters
+from tests.time_samples import READING, raw_times
 
 CASE = Case(dims={"n": 4}, dtype="float32")
 NODE = KernelNode(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), parameters=b"\x00\xff\x80")
@@ -35,14 +36,7 @@ BLOCK = Block(
     candidate=(4.0, 5.0),
     control=(2.0, 2.0),
     spent_s=0.5,
-    clock=ClockReading(
-        sm_clock_mhz=1980,
-        memory_clock_mhz=3201,
-        temperature_c=41,
-        power_w=310,
-        throttle_reasons=0,
-        throttled=False,
-    ),
+    clock=READING,
 )
 CALL = CallRequest(case=CASE, inputs=Path("/in"), after=Path("/out"), turn=3, seed=Seed("a"))
 
@@ -105,14 +99,10 @@ def test_a_request_of_one_child_is_extended_for_another() -> None:
 
 
 def test_a_real_gpu_s_times_are_kept_as_they_came() -> None:
-    times = RawTimes(
-        blocks=(BLOCK,),
+    times = raw_times(
+        (BLOCK,),
         warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),),
         baseline_event_us=(7.0, 7.5),
-        candidate_event_us=(6.0,),
-        spaced=False,
-        event_us=900.0,
-        host_us=1000.0,
     )
     sent = json.dumps({"kind": "case", **CaseReport(times=times).numbered(4)})
     report = parsed(json.loads(sent))

@@ -5,25 +5,22 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.timing.comparison import ESTIMATES, compared, resolution, resolution_text
-from astra_chat.tools.types import MeasuredTime, Timed
+from astra_chat.tools.types import Timed
 from tests.chat_samples import CASE, timed
+from tests.time_samples import measured_time
 
 
 def measured(ratio: float, half_width: float = 0.01) -> Timed:
     """A measured timing of one case."""
-    time = MeasuredTime(
-        case=CASE,
-        weight=1,
+    time = measured_time(
+        CASE,
+        ratio,
         baseline_us=2,
         median_us=2 / ratio,
-        ratio=ratio,
         ratio_low=ratio * (1 - half_width),
         ratio_high=ratio * (1 + half_width),
         limit_us=0.5,
-        percent_of_limit=50,
-        baseline_event_us=8,
         event_us=7,
-        sm_clock_mhz=1980,
     )
     return timed(ratio).model_copy(update={"cases": (time,)})
 

@@ -11,7 +11,7 @@ import pytest
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
-from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
+from astra_chat.tools.run.raw_times import Block
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import (
@@ -23,19 +23,10 @@ from astra_chat.tools.timing.gpu_samples import (
 )
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.types import Case, Device, DTypeName, Implausible, MeasuredTime
+from tests.time_samples import READING, raw_times
 
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 CASE = Case(dims={"tokens": 64, "d": 8192}, dtype="float16")
-
-
-READING = ClockReading(
-    sm_clock_mhz=1980,
-    memory_clock_mhz=3201,
-    temperature_c=41,
-    power_w=310,
-    throttle_reasons=0,
-    throttled=False,
-)
 
 
 def block(candidate_us: float, control_us: float = 3.0, **reading: Any) -> Block:
@@ -50,15 +41,7 @@ def block(candidate_us: float, control_us: float = 3.0, **reading: Any) -> Block
 
 
 def judged(blocks: list[Block], **fields: Any) -> MeasuredTime | Implausible:
-    times = RawTimes(
-        blocks=tuple(blocks),
-        warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
-        baseline_event_us=(7.0,),
-        candidate_event_us=(6.0,),
-        spaced=False,
-        event_us=900.0,
-        host_us=1000.0,
-    )
+    times = raw_times(blocks)
     told = CaseReport(times=times.model_copy(update=fields))
     run = CaseRun(OracleCase(CASE, Path(), Path()), Path(), told, 0x7FA5)
     return measured_time(Runner(find_task("silu_and_mul"), H200), run, 2.0)

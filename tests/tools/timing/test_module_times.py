@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.run.protocol import CaseReport, ModuleReport
-from astra_chat.tools.run.raw_times import RawTimes, WarmReplay
 from astra_chat.tools.timing.module_times import COMPILED, EAGER, PairTimes, module_times
 from astra_chat.tools.types import Case
+from tests.time_samples import raw_times
 from tests.tools.timing.test_gpu_samples import block
 
 CASE = Case(dims={"rows": 4}, dtype="float32")
@@ -17,15 +17,7 @@ def report(way: str, graph_us: float, call_us: float) -> ModuleReport:
     """A module that takes so long beside a candidate of 2 us, or 6 us launched alone."""
     blocks = [block(2.0).model_copy(update={"baseline": (graph_us, graph_us)})] * 10
     same = [b.model_copy(update={"control": (graph_us, graph_us)}) for b in blocks]
-    times = RawTimes(
-        blocks=tuple(same),
-        warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
-        baseline_event_us=(call_us,) * 20,
-        candidate_event_us=(6.0,) * 20,
-        spaced=False,
-        event_us=900.0,
-        host_us=1000.0,
-    )
+    times = raw_times(same, baseline_event_us=(call_us,) * 20, candidate_event_us=(6.0,) * 20)
     return ModuleReport(way=way, report=CaseReport(times=times))
 
 

@@ -7,9 +7,10 @@ import zlib
 
 import pytest
 
-from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
+from astra_chat.tools.run.raw_times import Block, ClockReading, WarmReplay
 from astra_chat.tools.timing.raw_samples import MOST_BYTES, pack, unpack
 from astra_vgpu.ground.errors import BadInput
+from tests.time_samples import raw_times
 
 CLOCK = ClockReading(
     sm_clock_mhz=1980,
@@ -27,12 +28,11 @@ BLOCK = Block(
     spent_s=0.5,
     clock=CLOCK,
 )
-RAW = RawTimes(
-    blocks=(BLOCK,) * 40,
+RAW = raw_times(
+    (BLOCK,) * 40,
     warm=(WarmReplay(baseline_us=1.0, candidate_us=2.0),),
     baseline_event_us=(2.1,) * 100,
     candidate_event_us=(2.2,) * 100,
-    spaced=False,
     event_us=9.0,
     host_us=10.0,
 )

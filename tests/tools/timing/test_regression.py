@@ -6,23 +6,21 @@ import pytest
 
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.regression import losses, over_all
-from astra_chat.tools.types import MeasuredTime, Timed
+from astra_chat.tools.types import Timed
 from tests.chat_samples import CASE, VECTOR, evaluation, timed
+from tests.time_samples import measured_time
 
 
 def measured(ratio: float, width: float = 0.005) -> Evaluation:
     """An evaluation on a GPU: two cases, the second without a loss."""
     cases = tuple(
-        MeasuredTime(
-            case=CASE.model_copy(update={"dims": {"rows": rows, "d": 64}}),
-            weight=1.0,
+        measured_time(
+            CASE.model_copy(update={"dims": {"rows": rows, "d": 64}}),
+            one,
             baseline_us=2.0,
             median_us=2.0 / one,
-            ratio=one,
             ratio_low=one - width,
             ratio_high=one + width,
-            limit_us=1.0,
-            percent_of_limit=50.0,
             baseline_event_us=2.0,
             event_us=2.0,
             sm_clock_mhz=1000,

@@ -22,12 +22,11 @@ from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import (
     AnyTime,
     Case,
-    EstimatedTime,
     Implausible,
-    MeasuredTime,
     Timed,
     Wrong,
 )
+from tests.time_samples import estimated_time, measured_time
 
 
 def case(tokens: int) -> Case:
@@ -35,33 +34,30 @@ def case(tokens: int) -> Case:
 
 
 def measured(ratio: float, half: float = 0.004, weight: float = 1.0, tokens: int = 1) -> AnyTime:
-    return MeasuredTime(
-        case=case(tokens),
+    return measured_time(
+        case(tokens),
+        ratio,
         weight=weight,
         baseline_us=10 * ratio,
         median_us=10.0,
-        ratio=ratio,
         ratio_low=ratio * math.exp(-half),
         ratio_high=ratio * math.exp(half),
         limit_us=5.0,
-        percent_of_limit=50.0,
         baseline_event_us=15.0,
         event_us=15.0,
-        sm_clock_mhz=1980,
     )
 
 
 def estimated(ratio: float, weight: float = 1.0, factor: float = 1.1) -> AnyTime:
-    return EstimatedTime(
-        case=case(1),
+    return estimated_time(
+        case(1),
+        ratio,
         weight=weight,
         baseline_us=10 * ratio,
         median_us=10.0,
-        ratio=ratio,
         ratio_low=ratio / factor,
         ratio_high=ratio * factor,
         limit_us=5.0,
-        percent_of_limit=50.0,
         limiter="dram",
     )
 

@@ -11,7 +11,8 @@ from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.tuning.halving import halved, schedule, spread
 from astra_chat.tools.tuning.halving_rounds import Halving
-from astra_chat.tools.types import AnyTime, BuildFailed, EstimatedTime, Outcome, candidate_id
+from astra_chat.tools.types import AnyTime, BuildFailed, Outcome, candidate_id
+from tests.time_samples import estimated_time
 
 TASK = find_task("silu_and_mul")
 
@@ -29,15 +30,12 @@ class Speeds:
         if speed is None:
             return BuildFailed(log="no")
         return [
-            EstimatedTime(
-                case=case,
+            estimated_time(
+                case,
+                speed,
                 weight=weight,
                 baseline_us=10.0,
                 median_us=10.0 / speed,
-                ratio=speed,
-                ratio_low=speed,
-                ratio_high=speed,
-                limit_us=1.0,
                 percent_of_limit=10.0 * speed,
                 limiter="dram",
             )

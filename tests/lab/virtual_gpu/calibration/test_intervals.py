@@ -16,6 +16,7 @@ from astra_vgpu.model.ratio_interval import (
     ratio_interval,
 )
 from lab.virtual_gpu.calibration import intervals
+from tests.time_samples import estimated_time
 
 
 def test_ratios_of_unseen_kernels_lie_inside() -> None:
@@ -89,16 +90,15 @@ def _time(point: intervals.tasks.JudgedPoint, task: Task, weight: float) -> Esti
     candidate, baseline = point.estimates()
     low, ratio, high = ratio_interval(baseline, candidate)
     case = next(case for case, _ in task.demo if case.label == point.case)
-    return EstimatedTime(
-        case=case,
+    return estimated_time(
+        case,
+        ratio,
         weight=weight,
         baseline_us=baseline.us,
         median_us=candidate.us,
-        ratio=ratio,
         ratio_low=low,
         ratio_high=high,
         limit_us=0.5,
-        percent_of_limit=50,
         limiter="latency",
     )
 
