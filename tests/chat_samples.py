@@ -432,6 +432,11 @@ def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
     ]
 
 
+def coded(source: str, words: str = "") -> list[Turn]:
+    """Returns the turns of a kernel that builds."""
+    return [Turn("coder", Kernel(words=words, source=source)), Turn("executor", build(source))]
+
+
 def asking_turns() -> list[Turn]:
     """How a chat begins whose user wants to be asked: user, tester and the baseline's
     evaluation."""

@@ -9,7 +9,7 @@ import pytest
 from astra_chat.agents.fact_check import ask_to_check, contradiction
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import Analysis, Kernel, Pass, Plan, Turn
+from astra_chat.agents.turns import Analysis, Pass, Plan, Turn
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.reader import read
@@ -20,7 +20,7 @@ from tests.chat_samples import (
     WRONG_OUTCOME,
     analysis,
     baseline_turns,
-    build,
+    coded,
     evaluation,
     plan,
     timed,
@@ -37,8 +37,7 @@ def faster() -> list[Turn]:
     return [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=VECTOR)),
-        Turn("executor", build(VECTOR)),
+        *coded(VECTOR),
         Turn("executor", evaluation(VECTOR, timed(1.9))),
     ]
 

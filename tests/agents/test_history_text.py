@@ -8,7 +8,7 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.tools.types import candidate_id
 from tests.agents.test_standing import rounds
-from tests.chat_samples import BROKEN, WRONG, WRONG_OUTCOME, build, evaluation, plan, timed
+from tests.chat_samples import BROKEN, WRONG, WRONG_OUTCOME, build, coded, evaluation, plan, timed
 
 
 def test_a_round_names_its_candidates_and_how_they_stand() -> None:
@@ -21,8 +21,7 @@ def test_candidates_that_failed_are_told_by_their_outcome() -> None:
     turns = [
         *rounds(timed(1.9)),
         Turn("planner", plan("broken")),
-        Turn("coder", Kernel(words="", source=BROKEN)),
-        Turn("executor", build(BROKEN)),
+        *coded(BROKEN),
         Turn("fixer", Kernel(words="", source=WRONG)),
         Turn("executor", build(WRONG)),
         Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),

@@ -43,6 +43,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    coded,
     evaluation,
     plan,
     run_request,
@@ -116,8 +117,7 @@ def in_a_crash(text: str) -> list[Turn]:
     return [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=VECTOR)),
-        Turn("executor", build(VECTOR)),
+        *coded(VECTOR),
         Turn("executor", evaluation(VECTOR, Crashed(case=CASE, message=f"signal 6\n{text}"))),
     ]
 

@@ -15,6 +15,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    coded,
     evaluation,
     plan,
     timed,
@@ -33,8 +34,7 @@ def one(
     outcome = timed(ratio, "accepted" if ratio > 1 else "slower", requests)
     return [
         Turn("planner", card),
-        Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)),
+        *coded(source),
         Turn("executor", evaluation(source, outcome)),
     ]
 
@@ -56,8 +56,7 @@ def test_what_does_not_build_produces_no_correct_kernel() -> None:
     turns = [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=BROKEN)),
-        Turn("executor", build(BROKEN)),
+        *coded(BROKEN),
     ]
     found = predictions(state_of(turns).rounds)
     assert (

@@ -36,6 +36,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    coded,
     evaluation,
     plan,
     run_request,
@@ -51,8 +52,7 @@ def context(task: Task) -> ChatContext:
 def one_round(number: int, source: str, ratio: float) -> list[Turn]:
     return [
         Turn("planner", plan(f"plan {number}")),
-        Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)),
+        *coded(source),
         Turn("executor", evaluation(source, timed(ratio))),
         Turn("profiler", analysis()),
     ]
@@ -81,8 +81,7 @@ def test_all_see_the_same_text_of_a_source_with_line_numbers(context: ChatContex
     planned = [*thread, Turn("planner", plan("next"))]
     wrong = [
         *planned,
-        Turn("coder", Kernel(words="", source=WRONG)),
-        Turn("executor", build(WRONG)),
+        *coded(WRONG),
     ]
     for role, turns in (
         ("profiler", thread),
@@ -176,8 +175,7 @@ def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) 
     failed = [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=BROKEN)),
-        Turn("executor", build(BROKEN)),
+        *coded(BROKEN),
     ]
     assert listing(BROKEN) in turn_prompt("fixer", context, state_of(failed))
     assert 'identifier "inn" is undefined' in turn_prompt("fixer", context, state_of(failed))

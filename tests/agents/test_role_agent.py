@@ -31,7 +31,6 @@ from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import (
     Edit,
     Edits,
-    Kernel,
     KernelReply,
     Pass,
     PlannerReply,
@@ -43,7 +42,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.task.folder import Task
 from astra_vgpu.ground.errors import MissingDependency
-from tests.chat_samples import BROKEN, baseline_turns, build, plan, run_request, suite
+from tests.chat_samples import BROKEN, baseline_turns, coded, plan, run_request, suite
 
 INFO = ModelInfo(
     vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
@@ -241,8 +240,7 @@ def test_the_fixers_edits_are_made_in_the_failing_candidate(task: Task) -> None:
     turns = [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=BROKEN)),
-        Turn("executor", build(BROKEN)),
+        *coded(BROKEN),
     ]
     _, said = Talk(task, "fixer", [edited(("inn[i]", "in[i]"))]).speak(turns)
     assert isinstance(said, KernelMessage)

@@ -25,6 +25,7 @@ from tests.chat_samples import (
     baseline_turns,
     build,
     check_record,
+    coded,
     evaluation,
     plan,
     run_request,
@@ -205,8 +206,7 @@ def chat(words: str, *rounds: tuple[str, float]) -> list[Turn]:
         verdict = "accepted" if ratio > 1 else "slower"
         turns += [
             Turn("planner", plan()),
-            Turn("coder", Kernel(words="", source=source)),
-            Turn("executor", build(source)),
+            *coded(source),
             Turn("executor", evaluation(source, timed(ratio, verdict))),
             Turn("profiler", analysis()),
         ]
@@ -251,7 +251,7 @@ def test_what_a_kernel_is_derived_from() -> None:
     state = state_of(turns)
     assert state.parent_of("coder") == state.parent_of("single") == candidate_id(VECTOR)
     again = KERNELS["scalar.cu"]
-    turns += [Turn("coder", Kernel(words="", source=again)), Turn("executor", build(again))]
+    turns += coded(again)
     state = state_of(turns)
     assert state.parent_of("fixer") == state.parent_of("human") == candidate_id(again)
     assert state.parent_of("coder") == candidate_id(VECTOR), "a second one of the same plan"

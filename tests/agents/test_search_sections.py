@@ -22,7 +22,7 @@ from tests.chat_samples import (
     VECTOR,
     analysis,
     baseline_turns,
-    build,
+    coded,
     evaluation,
     on_case,
     plan,
@@ -43,8 +43,7 @@ def context(task: Task) -> ChatContext:
 def a_round(source: str, ratio: float) -> list[Turn]:
     return [
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)),
+        *coded(source),
         Turn("executor", evaluation(source, timed(ratio))),
         Turn("profiler", analysis()),
     ]

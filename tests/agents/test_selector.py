@@ -15,8 +15,16 @@ from astra_chat.agents.reply_errors import TRIES
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector import Selector, question
 from astra_chat.agents.turn_order import Decision
-from astra_chat.agents.turns import Kernel, Turn
-from tests.chat_samples import VECTOR, analysis, baseline_turns, build, evaluation, plan, timed
+from astra_chat.agents.turns import Turn
+from tests.chat_samples import (
+    VECTOR,
+    analysis,
+    baseline_turns,
+    coded,
+    evaluation,
+    plan,
+    timed,
+)
 
 INFO = ModelInfo(
     vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
@@ -25,8 +33,7 @@ LEGAL = ("planner", "tester")
 UNSURE = [
     *baseline_turns(),
     Turn("planner", plan()),
-    Turn("coder", Kernel(words="", source=VECTOR)),
-    Turn("executor", build(VECTOR)),
+    *coded(VECTOR),
     Turn("executor", evaluation(VECTOR, timed(1.5))),
     Turn("profiler", analysis("unsure")),
 ]

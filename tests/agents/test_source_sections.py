@@ -9,7 +9,7 @@ from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.source_sections import parent_source, source_to_edit
 from astra_chat.agents.source_text import listing
-from astra_chat.agents.turns import Kernel, RoleName, Turn
+from astra_chat.agents.turns import RoleName, Turn
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding, Outcome, Refused
@@ -20,7 +20,7 @@ from tests.chat_samples import (
     WRONG_OUTCOME,
     analysis,
     baseline_turns,
-    build,
+    coded,
     evaluation,
     plan,
     timed,
@@ -61,8 +61,7 @@ def test_who_changes_or_tests_a_source_sees_all_of_it(
     thread = [
         *baseline_turns(),
         Turn("planner", plan("first")),
-        Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)),
+        *coded(source),
         Turn("executor", judged(source)),
         Turn("profiler", analysis()),
     ]
@@ -78,8 +77,7 @@ def test_a_source_of_which_no_launch_is_on_record_is_shown_whole(context: ChatCo
     thread = [
         *baseline_turns(),
         Turn("planner", plan("first")),
-        Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)),
+        *coded(source),
         Turn("executor", evaluation(source, timed(1.5))),
     ]
     assert listing(source) in turn_prompt("profiler", context, state_of(thread))
@@ -102,8 +100,7 @@ def test_a_fixer_is_pointed_to_a_case_only_where_there_is_one(
     thread = [
         *baseline_turns(),
         Turn("planner", plan("first")),
-        Turn("coder", Kernel(words="", source=FAST)),
-        Turn("executor", build(FAST)),
+        *coded(FAST),
         Turn("executor", evaluation(FAST, timed(1.5))),
         Turn("profiler", analysis("stop")),
         Turn("executor", confirmed),
@@ -120,7 +117,6 @@ def test_edits_change_the_plans_parent_or_the_candidate_to_fix(context: ChatCont
     assert source_to_edit("coder", context, state) == parent_source(context, state) == SCALAR
     failed = [
         *planned,
-        Turn("coder", Kernel(words="", source=WRONG)),
-        Turn("executor", build(WRONG)),
+        *coded(WRONG),
     ]
     assert source_to_edit("fixer", context, state_of(failed)) == WRONG

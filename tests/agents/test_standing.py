@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.standing import rounds_without_gain, standings
-from astra_chat.agents.turns import Approval, Kernel, Turn
+from astra_chat.agents.turns import Approval, Turn
 from astra_chat.tools.timing.comparison import ESTIMATES
 from astra_chat.tools.types import Timed
-from tests.chat_samples import asking_turns, baseline_turns, build, evaluation, plan, timed
+from tests.chat_samples import asking_turns, baseline_turns, coded, evaluation, plan, timed
 from tests.tools.timing.test_comparison import measured
 
 
@@ -17,8 +17,7 @@ def rounds(*outcomes: Timed) -> list[Turn]:
         source = f"// {number}"
         turns += [
             Turn("planner", plan()),
-            Turn("coder", Kernel(words="", source=source)),
-            Turn("executor", build(source)),
+            *coded(source),
             Turn("executor", evaluation(source, outcome)),
         ]
     return turns

@@ -8,11 +8,11 @@ import pytest
 
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.agents.turns import Turn
 from astra_chat.tools.task.folder import Task, find_task
 from lab.compare_strategies import pool_of
 from lab.random_models import CONSTANT, draw, parent_in
-from tests.chat_samples import VECTOR, baseline_turns, build, evaluation, plan, timed
+from tests.chat_samples import VECTOR, baseline_turns, coded, evaluation, plan, timed
 
 SOURCE = "// first\nconstexpr int kThreads = 256;\nconstexpr int kRows = 1;\nint x;\n"
 
@@ -39,8 +39,7 @@ def test_the_parent_is_what_the_prompt_shows(task: Task) -> None:
     fenced = VECTOR + "int last;  // ```\n"
     turns = [
         *first,
-        Turn("coder", Kernel(words="", source=fenced)),
-        Turn("executor", build(fenced)),
+        *coded(fenced),
         Turn("executor", evaluation(fenced, timed(1.9))),
         Turn("planner", plan()),
     ]

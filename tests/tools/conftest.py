@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device
 
@@ -21,3 +23,11 @@ def device(request: pytest.FixtureRequest) -> Device:
 def scalar() -> str:
     """A correct kernel for silu_and_mul."""
     return SCALAR
+
+
+@pytest.fixture(scope="module")
+def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    """The oracle of a test file's TASK."""
+    made = Oracle(request.module.TASK)
+    yield made
+    made.close()

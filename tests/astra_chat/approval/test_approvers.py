@@ -42,7 +42,7 @@ from tests.chat_samples import (
     VECTOR,
     FixedJudge,
     asking_turns,
-    build,
+    coded,
     evaluation,
     plan,
     story,
@@ -252,8 +252,7 @@ def asked_now():  # type: ignore[no-untyped-def]
     turns = [
         *asking_turns(),
         Turn("planner", plan("Vectors of [four]")),
-        Turn("coder", Kernel(words="Four at a time.", source=VECTOR)),
-        Turn("executor", build(VECTOR)),
+        *coded(VECTOR, "Four at a time."),
     ]
     found = question(state_of(turns), SCALAR)
     assert found is not None
@@ -404,8 +403,7 @@ def test_the_evidence_of_a_winner_is_shown() -> None:
     turns = [
         *asking_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="w", source=VECTOR)),
-        Turn("executor", build(VECTOR)),
+        *coded(VECTOR, "w"),
         Turn("human", said),
         Turn("executor", judged),
         Turn("executor", confirmed),

@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.agents.approval import decision
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.agents.turns import Turn
 from astra_chat.approval.pending import record, waiting
 from astra_chat.session.final_message import ended
 from astra_chat.transcript.reader import read
@@ -19,7 +19,7 @@ from tests.chat_samples import (
     SCALAR,
     VECTOR,
     asking_turns,
-    build,
+    coded,
     evaluation,
     plan,
     timed,
@@ -29,8 +29,7 @@ from tests.chat_samples import (
 TURNS = [
     *asking_turns(),
     Turn("planner", plan()),
-    Turn("coder", Kernel(words="", source=VECTOR)),
-    Turn("executor", build(VECTOR)),
+    *coded(VECTOR),
 ]
 
 

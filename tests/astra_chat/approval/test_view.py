@@ -7,19 +7,18 @@ from dataclasses import replace
 
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.agents.turns import Turn
 from astra_chat.approval.view import MAX_LINES, difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.evaluation import Step
-from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan
+from tests.chat_samples import SCALAR, VECTOR, asking_turns, coded, plan
 
 
 def asked(source: str) -> Question:
     turns = [
         *asking_turns(),
         Turn("planner", plan("Use [bold]tiles[/bold]")),
-        Turn("coder", Kernel(words="[red]words[/red]", source=source)),
-        Turn("executor", build(source)),
+        *coded(source, "[red]words[/red]"),
     ]
     found = question(state_of(turns), SCALAR)
     assert found is not None

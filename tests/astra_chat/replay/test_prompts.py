@@ -13,7 +13,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName, Turn
+from astra_chat.agents.turns import MODEL_ROLES, RoleName, Turn
 from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedClient, ScriptedModels
@@ -32,7 +32,7 @@ from tests.chat_samples import (
     FixedJudge,
     analysis,
     baseline_turns,
-    build,
+    coded,
     evaluation,
     plan,
     run_options,
@@ -120,8 +120,7 @@ def long_chat(rounds: int) -> list[Turn]:
         source = f"// {number}\n{VECTOR}" + "// a line as long as lines of kernels are\n" * 380
         turns += [
             Turn("planner", plan(f"Idea {number}")),
-            Turn("coder", Kernel(words="", source=source)),
-            Turn("executor", build(source)),
+            *coded(source),
             Turn("executor", evaluation(source, timed(1.1 + number / 10))),
             Turn("profiler", analysis()),
         ]

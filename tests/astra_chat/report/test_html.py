@@ -28,6 +28,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    coded,
     evaluation,
     plan,
     timed,
@@ -165,8 +166,7 @@ def test_the_best_kernel_s_lines_tell_what_they_cost(tmp_path: Path) -> None:
     turns = [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=VECTOR)),
-        Turn("executor", build(VECTOR)),
+        *coded(VECTOR),
         Turn("executor", evaluation(VECTOR, known)),
     ]
     page = report([read(write_transcript(tmp_path / "t.jsonl", turns))])

@@ -15,7 +15,7 @@ from astra_chat.agents.messages import SharedState, message
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turn_order import STOP_TEXTS
-from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.agents.turns import Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.session.session import TurnOrder, build_team
 from astra_chat.tools.task.folder import Task
@@ -25,15 +25,14 @@ from tests.chat_samples import (
     FixedJudge,
     asking_turns,
     baseline_turns,
-    build,
+    coded,
     plan,
     run_request,
 )
 
 ASKED = [
     Turn("planner", plan()),
-    Turn("coder", Kernel(words="", source=VECTOR)),
-    Turn("executor", build(VECTOR)),
+    *coded(VECTOR),
 ]
 
 

@@ -18,6 +18,7 @@ from tests.chat_samples import (
     analysis,
     baseline_turns,
     build,
+    coded,
     evaluation,
     plan,
     timed,
@@ -47,8 +48,7 @@ def test_a_failed_build_is_an_attempt_too(tmp_path: Path) -> None:
     turns = [
         *baseline_turns(),
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=BROKEN)),
-        Turn("executor", build(BROKEN)),
+        *coded(BROKEN),
         Turn("fixer", Kernel(words="", source=VECTOR)),
         Turn("executor", build(VECTOR)),
     ]
@@ -65,8 +65,7 @@ def test_nothing_faster(tmp_path: Path) -> None:
 def one_round(source: str, outcome: Outcome) -> list[Turn]:
     return [
         Turn("planner", plan()),
-        Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)),
+        *coded(source),
         Turn("executor", evaluation(source, outcome)),
         Turn("profiler", analysis()),
     ]

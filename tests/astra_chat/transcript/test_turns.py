@@ -18,7 +18,7 @@ from tests.chat_samples import (
     WRONG_OUTCOME,
     analysis,
     baseline_turns,
-    build,
+    coded,
     evaluation,
     plan,
     write_transcript,
@@ -27,8 +27,7 @@ from tests.chat_samples import (
 TURNS = [
     *baseline_turns(),
     Turn("planner", plan()),
-    Turn("coder", Kernel(words="w", source=VECTOR)),
-    Turn("executor", build(VECTOR)),
+    *coded(VECTOR, "w"),
     Turn("executor", evaluation(VECTOR, Crashed(case=CASE, message="signal 11"))),
     Turn("fixer", Kernel(words="again", source=VECTOR)),
     Turn("profiler", analysis()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -41,13 +41,6 @@ def with_paths(scalar: str, condition: str, factor: str) -> str:
         " 0, stream>>>((__half*)out, (const __half*)input, tokens, d); return cudaGetLastError(); }"
     )
     return planted(source, launch)
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 @pytest.fixture

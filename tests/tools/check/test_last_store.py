@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import check
 from astra_chat.tools.check.last_store import with_last_store
@@ -18,13 +14,6 @@ from astra_chat.tools.types import Case, Device, Wrong
 
 TASK = find_task("silu_and_mul")
 CASE = Case(dims={"tokens": 3, "d": 16}, dtype="float16", seed=5)
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 def judged(source: str, device: Device, oracle: Oracle) -> Wrong:

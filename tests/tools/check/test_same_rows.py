@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -69,13 +69,6 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "another order for a row that is alone": (LOOP, BACKWARDS.replace("{when}", "gridDim.x == 1")),
 }
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 def group(whole: Case, *counts: int) -> list[Case]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
@@ -21,13 +19,6 @@ from tests.tools.check.planted_line import planted
 
 TASK = find_task("silu_and_mul")
 Result = tuple[int, list[OracleCase]] | Failure
-
-
-@pytest.fixture
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 def swept(oracle: Oracle, source: str) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ from lab.attack_kernels import kernels
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
 DEVICE = virtual_device("h200")
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 def opinion(oracle: Oracle, source: str) -> Unsafe | Refused | Watched:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -95,13 +94,6 @@ def test_a_candidate_cannot_name_its_kernels_so() -> None:
 
 def test_the_smallest_and_the_largest_are_looked_at() -> None:
     assert ends([5, 9, 2, 9]) == [1, 2] and ends([3]) == [0] and ends([4, 4]) == [0]
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +34,6 @@ HEAD = """
 SIGNATURE = """
 extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t, int,
                                cudaStream_t stream)"""
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 def outcomes(

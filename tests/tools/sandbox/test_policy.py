@@ -83,13 +83,6 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Is
     return request.param  # type: ignore[no-any-return]
 
 
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
-
-
 def oracle_case(oracle: Oracle, tokens: int) -> OracleCase:
     case = Case(dims={"tokens": tokens, "d": 8}, dtype="float32")
     return oracle.oracle_cases([case], Stop())[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +25,6 @@ CASE = Case(dims={"tokens": 5, "d": 24}, dtype="float16")
 OWN = FetchedSet(mode="cold", number=3, own=True, baseline=True)
 OTHER = FetchedSet(mode="cold", number=7, baseline=True)
 DOUBTFUL = FetchedSet(mode="warm", number=2)
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    made = Oracle(TASK)
-    yield made
-    made.close()
 
 
 @pytest.fixture
