@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-from autogen_agentchat.messages import (
-    BaseAgentEvent,
-    BaseChatMessage,
-    StructuredMessage,
-)
+from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, StructuredMessage
 
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import (

@@ -47,9 +47,7 @@ from astra_chat.agents.task_text import (
 )
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import RoleName
-from astra_chat.tools.descriptions import (
-    speed,
-)
+from astra_chat.tools.descriptions import speed
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScore
 from astra_chat.tools.report.results_text import cases_list, judge_report, times_text

@@ -17,13 +17,7 @@ from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.profiling.metrics import BOTTLENECKS
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import Tuning
-from astra_chat.tools.types import (
-    Case,
-    DTypeName,
-    Value,
-    ValueFamily,
-    candidate_id,
-)
+from astra_chat.tools.types import Case, DTypeName, Value, ValueFamily, candidate_id
 
 RoleName = Literal["tester", "planner", "coder", "fixer", "profiler", "single"]
 """Roles that a model plays; single is planner, coder and fixer in one, without the others."""

@@ -28,14 +28,7 @@ from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, fastest_run, gpus_of, load, short
 from lab.result_tables import geomean, table_row
 from lab.rivals import read_registry
-from lab.side_by_side import (
-    TaskSideBySide,
-    legend,
-    not_run,
-    not_timed,
-    sections,
-    side_by_side,
-)
+from lab.side_by_side import TaskSideBySide, legend, not_run, not_timed, sections, side_by_side
 from lab.winners import fastest
 
 TODAY = "today"

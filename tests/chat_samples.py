@@ -23,13 +23,7 @@ from astra_chat.agents.turns import (
     Turn,
 )
 from astra_chat.session.final_message import ended
-from astra_chat.tools.evaluation import (
-    BuildReport,
-    Built,
-    CheckRecord,
-    Evaluation,
-    Step,
-)
+from astra_chat.tools.evaluation import BuildReport, Built, CheckRecord, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.tuning.tuned import Tuning
@@ -47,14 +41,7 @@ from astra_chat.tools.types import (
     candidate_id,
     sha256_of,
 )
-from astra_chat.transcript.events import (
-    Blob,
-    Chosen,
-    Ended,
-    Event,
-    Header,
-    TaskRecord,
-)
+from astra_chat.transcript.events import Blob, Chosen, Ended, Event, Header, TaskRecord
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished, texts

@@ -13,13 +13,7 @@ from astra_chat.tools.evaluation import CheckRecord, Evaluation
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.task.folder import Dim, Task
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
-from astra_chat.tools.types import (
-    Correct,
-    DTypeName,
-    MeasuredTime,
-    StepName,
-    Timed,
-)
+from astra_chat.tools.types import Correct, DTypeName, MeasuredTime, StepName, Timed
 from astra_chat.tools.wording import counted
 
 State = Literal["passed", "failed", "within the check", "not reached", "not asked for"]

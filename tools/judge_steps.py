@@ -43,12 +43,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.task.trust import require_trust
 from astra_chat.tools.timing.module_times import ModuleTime, time_beside_module
-from astra_chat.tools.timing.verdict import (
-    TimedCase,
-    early_ratio,
-    time_cases,
-    timed_outcome,
-)
+from astra_chat.tools.timing.verdict import TimedCase, early_ratio, time_cases, timed_outcome
 from astra_chat.tools.triton.translated import MOST_BYTES, translated, triton_findings
 from astra_chat.tools.types import (
     BuildFailed,

@@ -20,14 +20,7 @@ from pydantic import ValidationError
 
 from astra_chat.agents.reply_errors import MAX_SOURCE
 from astra_chat.detached.claims import Claims, JobClaim
-from astra_chat.detached.jobs import (
-    CLOSED,
-    Job,
-    Wanted,
-    folders_under,
-    read_job,
-    read_texts,
-)
+from astra_chat.detached.jobs import CLOSED, Job, Wanted, folders_under, read_job, read_texts
 from astra_chat.detached.results import Result, misfit, result_of, write_refusal, write_result
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.descriptions import describe

@@ -18,14 +18,7 @@ from astra_chat.tools.ranks.judge import judge_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import (
-    AnyTime,
-    Case,
-    Device,
-    Outcome,
-    Timed,
-    Value,
-)
+from astra_chat.tools.types import AnyTime, Case, Device, Outcome, Timed, Value
 from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript

@@ -10,12 +10,7 @@ from pydantic import ConfigDict, Field, field_validator
 from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Speaker, TextPayload
 from astra_chat.tools.evaluation import BuildReport, Evaluation
-from astra_chat.tools.types import (
-    Basis,
-    Device,
-    Seconds,
-    Value,
-)
+from astra_chat.tools.types import Basis, Device, Seconds, Value
 from astra_chat.transcript.options import OneLine, RecordedOptions
 from astra_chat.transcript.spending import ModelCall, Spent
 

@@ -8,13 +8,7 @@ from math import fsum
 
 from astra_chat.agents.turns import Approval
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.evaluation import (
-    BuildReport,
-    Built,
-    Evaluation,
-    GpuUse,
-    Step,
-)
+from astra_chat.tools.evaluation import BuildReport, Built, Evaluation, GpuUse, Step
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Correct, StepName, Timed
 from astra_chat.transcript.events import (

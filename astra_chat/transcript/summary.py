@@ -15,23 +15,8 @@ from astra_chat.agents.turns import Turn
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.intervals import mean_interval
-from astra_chat.tools.types import (
-    AnyTime,
-    Basis,
-    Case,
-    Device,
-    Outcome,
-    Timed,
-    Value,
-)
-from astra_chat.transcript.events import (
-    Contradiction,
-    Deviation,
-    Ended,
-    Header,
-    Record,
-    Resumed,
-)
+from astra_chat.tools.types import AnyTime, Basis, Case, Device, Outcome, Timed, Value
+from astra_chat.transcript.events import Contradiction, Deviation, Ended, Header, Record, Resumed
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.spending import Spent

@@ -13,10 +13,7 @@ from pathlib import Path
 
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import find_toolkit
-from astra_vgpu.model.constants import (
-    CONSTANT_WORD_CYCLES,
-    CONSTANT_WORD_TURNS,
-)
+from astra_vgpu.model.constants import CONSTANT_WORD_CYCLES, CONSTANT_WORD_TURNS
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TIMEOUT_S = 120.0

@@ -23,14 +23,7 @@ from astra_chat.display.run_view import View
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import (
-    BuildFailed,
-    Crashed,
-    Finding,
-    Refused,
-    Unsafe,
-    Unsupported,
-)
+from astra_chat.tools.types import BuildFailed, Crashed, Finding, Refused, Unsafe, Unsupported
 from astra_chat.transcript.reader import read
 from tests.chat_samples import (
     BROKEN,

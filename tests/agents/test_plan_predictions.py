@@ -32,11 +32,7 @@ def one(
     """A round: its prediction, what came, and the metric that the kernel's profile shows."""
     card = plan(predicted_ratio=predicted).model_copy(update={"moves": moves})
     outcome = timed(ratio, "accepted" if ratio > 1 else "slower", requests)
-    return [
-        Turn("planner", card),
-        *coded(source),
-        Turn("executor", evaluation(source, outcome)),
-    ]
+    return [Turn("planner", card), *coded(source), Turn("executor", evaluation(source, outcome))]
 
 
 def test_a_prediction_stands_beside_what_came() -> None:
@@ -53,11 +49,7 @@ def test_ratios_are_over_the_plans_own_parent() -> None:
 
 
 def test_what_does_not_build_produces_no_correct_kernel() -> None:
-    turns = [
-        *baseline_turns(),
-        Turn("planner", plan()),
-        *coded(BROKEN),
-    ]
+    turns = [*baseline_turns(), Turn("planner", plan()), *coded(BROKEN)]
     found = predictions(state_of(turns).rounds)
     assert (
         found[0].actual_ratio is None

@@ -79,10 +79,7 @@ def test_the_coder_is_shown_prototype_source_cases_and_plan(context: ChatContext
 def test_all_see_the_same_text_of_a_source_with_line_numbers(context: ChatContext) -> None:
     thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
     planned = [*thread, Turn("planner", plan("next"))]
-    wrong = [
-        *planned,
-        *coded(WRONG),
-    ]
+    wrong = [*planned, *coded(WRONG)]
     for role, turns in (
         ("profiler", thread),
         ("tester", thread),
@@ -172,11 +169,7 @@ def test_the_coder_starts_from_the_best_source(context: ChatContext) -> None:
 
 
 def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) -> None:
-    failed = [
-        *baseline_turns(),
-        Turn("planner", plan()),
-        *coded(BROKEN),
-    ]
+    failed = [*baseline_turns(), Turn("planner", plan()), *coded(BROKEN)]
     assert listing(BROKEN) in turn_prompt("fixer", context, state_of(failed))
     assert 'identifier "inn" is undefined' in turn_prompt("fixer", context, state_of(failed))
     wrong = [

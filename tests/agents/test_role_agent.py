@@ -237,11 +237,7 @@ def test_edits_that_leave_no_usable_source_go_back(task: Task) -> None:
 
 
 def test_the_fixers_edits_are_made_in_the_failing_candidate(task: Task) -> None:
-    turns = [
-        *baseline_turns(),
-        Turn("planner", plan()),
-        *coded(BROKEN),
-    ]
+    turns = [*baseline_turns(), Turn("planner", plan()), *coded(BROKEN)]
     _, said = Talk(task, "fixer", [edited(("inn[i]", "in[i]"))]).speak(turns)
     assert isinstance(said, KernelMessage)
     assert said.content.source == BROKEN.replace("inn[i]", "in[i]")

@@ -16,15 +16,7 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector import Selector, question
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Turn
-from tests.chat_samples import (
-    VECTOR,
-    analysis,
-    baseline_turns,
-    coded,
-    evaluation,
-    plan,
-    timed,
-)
+from tests.chat_samples import VECTOR, analysis, baseline_turns, coded, evaluation, plan, timed
 
 INFO = ModelInfo(
     vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True

@@ -115,8 +115,5 @@ def test_edits_change_the_plans_parent_or_the_candidate_to_fix(context: ChatCont
     planned = [*baseline_turns(), Turn("planner", plan())]
     state = state_of(planned)
     assert source_to_edit("coder", context, state) == parent_source(context, state) == SCALAR
-    failed = [
-        *planned,
-        *coded(WRONG),
-    ]
+    failed = [*planned, *coded(WRONG)]
     assert source_to_edit("fixer", context, state_of(failed)) == WRONG

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.agents.strategy import (
-    Strategy,
-    Tried,
-    choose_parent,
-    named,
-    parse_strategy,
-)
+from astra_chat.agents.strategy import Strategy, Tried, choose_parent, named, parse_strategy
 from astra_chat.tools.types import candidate_id
 from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed
 

@@ -30,14 +30,7 @@ from astra_chat.agents.turn_order import (
 from astra_chat.agents.turns import Approval, Kernel, Pass, Payload, Plan, Speaker, Turn
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import (
-    Crashed,
-    Outcome,
-    TimedOut,
-    Unsafe,
-    Unsupported,
-    candidate_id,
-)
+from astra_chat.tools.types import Crashed, Outcome, TimedOut, Unsafe, Unsupported, candidate_id
 from tests.chat_samples import (
     BROKEN,
     CASE,

@@ -28,16 +28,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.timing.verdict import judge_times, time_cases
-from astra_chat.tools.types import (
-    Case,
-    Correct,
-    Device,
-    Finding,
-    Outcome,
-    Refused,
-    Timed,
-    Value,
-)
+from astra_chat.tools.types import Case, Correct, Device, Finding, Outcome, Refused, Timed, Value
 from lab.attack_kernels import kernels
 from tests.attacks.edits import Edit, edited, edited_text
 

@@ -12,14 +12,7 @@ from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import best_side, tier_side
-from lab.paper_method import (
-    PAPER_SHAPES,
-    SCHEMA,
-    looped,
-    measure,
-    paper_cases,
-    read,
-)
+from lab.paper_method import PAPER_SHAPES, SCHEMA, looped, measure, paper_cases, read
 from tests.recorded_files import EXAMPLES
 
 

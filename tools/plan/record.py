@@ -18,12 +18,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.plan.audit import audit, stored_variable
 from astra_chat.tools.plan.launch_failures import failure_text
-from astra_chat.tools.plan.model import (
-    MAX_FACTS,
-    MAX_PARAMETER_BYTES,
-    DeviceFact,
-    LaunchPlan,
-)
+from astra_chat.tools.plan.model import MAX_FACTS, MAX_PARAMETER_BYTES, DeviceFact, LaunchPlan
 from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder
 from astra_chat.tools.plan.recordings import Draws, RecordingProcess

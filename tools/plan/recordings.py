@@ -14,12 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.plan.process import Recording, Surroundings
-from astra_chat.tools.plan.stand_ins import (
-    Addresses,
-    Buffers,
-    draw_addresses,
-    draw_variables,
-)
+from astra_chat.tools.plan.stand_ins import Addresses, Buffers, draw_addresses, draw_variables
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astra_chat.tools.task.buffer_layout import (
-    Bytes,
-    Mask,
-    background,
-    elements_of,
-    poisoned,
-)
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, background, elements_of, poisoned
 from astra_chat.tools.task.placement import Layout
 from astra_chat.tools.task.spans import buffer_bytes, used_bytes
 

@@ -24,12 +24,7 @@ from astra_chat.tools.task.memory import Memory
 from astra_chat.tools.task.precision import LEAST_NORMAL, Precision
 from astra_chat.tools.task.ranks import RanksContract, with_ranks
 from astra_chat.tools.task.shipped import BUILTIN, task_folder, task_names
-from astra_chat.tools.task.task_file import (
-    Contradictions,
-    problem_lines,
-    problems_of,
-    task_fields,
-)
+from astra_chat.tools.task.task_file import Contradictions, problem_lines, problems_of, task_fields
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
 from astra_vgpu.ground.errors import BadInput
 

@@ -23,13 +23,7 @@ from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
 from astra_chat.tools.triton.candidate import TritonSource, read_source
-from astra_chat.tools.triton.compile import (
-    TIMEOUT_S,
-    Compiled,
-    NotCompiled,
-    Variant,
-    compiled_each,
-)
+from astra_chat.tools.triton.compile import TIMEOUT_S, Compiled, NotCompiled, Variant, compiled_each
 from astra_chat.tools.triton.cpp_launch import LAUNCH
 from astra_chat.tools.triton.expressions import (
     C_TYPES,

@@ -40,12 +40,7 @@ if TYPE_CHECKING:
     from astra_vgpu.ptx.debug_lines import INLINED, WAITED
     from astra_vgpu.ptx.lexer import PtxSyntaxError
     from astra_vgpu.ptx.some_kernels import with_kernels
-    from astra_vgpu.runtime.calls import (
-        INVALID_SYMBOL,
-        INVALID_VALUE,
-        UNKNOWN_FUNCTION,
-        CallsOnGpu,
-    )
+    from astra_vgpu.runtime.calls import INVALID_SYMBOL, INVALID_VALUE, UNKNOWN_FUNCTION, CallsOnGpu
     from astra_vgpu.runtime.cudart_binding import device_bytes
     from astra_vgpu.runtime.cudart_build import HEADER, LIBRARY, ensure_runtime, header_text
     from astra_vgpu.sass.disassembly import OPTIONS

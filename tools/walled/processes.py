@@ -15,12 +15,7 @@ from typing import Any
 from astra_chat.tools.sandbox.isolation import require_isolation
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import (
-    Cancelled,
-    StepTimeout,
-    Stop,
-    run_limited,
-)
+from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, run_limited
 
 INSIDE = "astra_chat.tools.walled.inside"
 AFTER_S = 60.0

@@ -33,13 +33,7 @@ from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.model.estimate import Estimate, estimate
 from astra_vgpu.model.ratio_interval import JUDGED_LAUNCH_US, judged
 from astra_vgpu.types import Dim3, Launch, LaunchReport
-from lab.virtual_gpu.validation.counted import (
-    Counted,
-    on_file,
-    read_report,
-    read_rows,
-    stored,
-)
+from lab.virtual_gpu.validation.counted import Counted, on_file, read_report, read_rows, stored
 from lab.virtual_gpu.validation.score import Scored, score
 
 ROOT = Path(__file__).parents[3]

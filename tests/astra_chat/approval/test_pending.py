@@ -26,11 +26,7 @@ from tests.chat_samples import (
     write_transcript,
 )
 
-TURNS = [
-    *asking_turns(),
-    Turn("planner", plan()),
-    *coded(VECTOR),
-]
+TURNS = [*asking_turns(), Turn("planner", plan()), *coded(VECTOR)]
 
 
 def test_the_question_comes_out_of_the_transcript(tmp_path: Path) -> None:

@@ -23,11 +23,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.writer import events_of
 from tests.astra_chat.display.view_text import shown
-from tests.chat_samples import (
-    asking_turns,
-    plan,
-    write_transcript,
-)
+from tests.chat_samples import asking_turns, plan, write_transcript
 
 
 def events(*all_events: Event) -> str:

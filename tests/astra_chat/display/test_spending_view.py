@@ -10,14 +10,7 @@ from astra_chat.display.spending_view import (
     time_words,
 )
 from astra_chat.spending.budget import Budget
-from astra_chat.transcript.spending import (
-    ModelCall,
-    Rejected,
-    RoleSpent,
-    Spent,
-    StepSpent,
-    Tokens,
-)
+from astra_chat.transcript.spending import ModelCall, Rejected, RoleSpent, Spent, StepSpent, Tokens
 from astra_chat.transcript.time_use import TimeUse
 
 ONE = Tokens(prompt=3100, cached=2048, completion=800, reasoning=512, usd=0.0042)

@@ -10,14 +10,7 @@ import pytest
 from astra_chat.mailbox import runs
 from astra_chat.mailbox.answers import give
 from astra_chat.mailbox.questions import ask
-from astra_chat.mailbox.runs import (
-    RUNS,
-    NoRunLeft,
-    Waiting,
-    ended_runs,
-    enter,
-    wait_for_question,
-)
+from astra_chat.mailbox.runs import RUNS, NoRunLeft, Waiting, ended_runs, enter, wait_for_question
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import PROGRESS
 from astra_chat.transcript.writer import Writer

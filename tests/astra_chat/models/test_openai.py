@@ -21,17 +21,8 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import MissingDependency
-from tests.astra_chat.fake_openai import (
-    Asked as Question,
-)
-from tests.astra_chat.fake_openai import (
-    FakeOpenAI,
-    Reply,
-    by_script,
-    failed,
-    said,
-    serving,
-)
+from tests.astra_chat.fake_openai import Asked as Question
+from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, failed, said, serving
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed
 
 KEY = "key-of-this-test-0987654321"

@@ -8,13 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from autogen_core.models import (
-    CreateResult,
-    LLMMessage,
-    RequestUsage,
-    SystemMessage,
-    UserMessage,
-)
+from autogen_core.models import CreateResult, LLMMessage, RequestUsage, SystemMessage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.turns import NextSpeaker, PlannerReply

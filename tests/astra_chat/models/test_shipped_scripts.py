@@ -13,13 +13,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import baseline_source
-from astra_chat.tools.types import (
-    Basis,
-    Case,
-    Crashed,
-    Outcome,
-    Timed,
-)
+from astra_chat.tools.types import Basis, Case, Crashed, Outcome, Timed
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of

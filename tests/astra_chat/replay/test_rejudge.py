@@ -21,12 +21,7 @@ from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.run_samples import chat_request
-from tests.chat_samples import (
-    KERNELS,
-    WRONG_OUTCOME,
-    FixedJudge,
-    evaluation,
-)
+from tests.chat_samples import KERNELS, WRONG_OUTCOME, FixedJudge, evaluation
 
 
 @pytest.fixture

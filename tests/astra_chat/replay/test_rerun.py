@@ -17,15 +17,7 @@ from astra_chat.transcript.events import ChatMessage, Deviation
 from astra_chat.transcript.reader import Transcript, read
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.run_samples import chat_request
-from tests.chat_samples import (
-    KERNELS,
-    SCRIPT,
-    VECTOR,
-    FixedJudge,
-    run_options,
-    story,
-    timed,
-)
+from tests.chat_samples import KERNELS, SCRIPT, VECTOR, FixedJudge, run_options, story, timed
 
 DECISIONS = """
 [[decision]]

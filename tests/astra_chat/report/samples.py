@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.types import EstimatedTime, MeasuredTime
-from astra_chat.transcript.summary import (
-    AttemptSummary,
-    RoundSummary,
-    RunSummary,
-    Speed,
-    Timing,
-)
+from astra_chat.transcript.summary import AttemptSummary, RoundSummary, RunSummary, Speed, Timing
 from tests.chat_samples import CASE
 
 

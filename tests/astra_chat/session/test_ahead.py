@@ -16,14 +16,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case
 from astra_chat.transcript.options import RunOptions
-from tests.chat_samples import (
-    CASE,
-    baseline_turns,
-    scored,
-    task,
-    task_folder,
-    write_transcript,
-)
+from tests.chat_samples import CASE, baseline_turns, scored, task, task_folder, write_transcript
 
 __all__ = ["task", "task_folder"]
 MUTANTS = 4

@@ -30,10 +30,7 @@ from tests.chat_samples import (
     run_request,
 )
 
-ASKED = [
-    Turn("planner", plan()),
-    *coded(VECTOR),
-]
+ASKED = [Turn("planner", plan()), *coded(VECTOR)]
 
 
 def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:

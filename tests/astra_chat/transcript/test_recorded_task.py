@@ -6,11 +6,7 @@ from pathlib import Path
 
 from astra_chat.tools.task.folder import find_task
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.recorded_task import (
-    baseline_text,
-    require_hashes,
-    task_of,
-)
+from astra_chat.transcript.recorded_task import baseline_text, require_hashes, task_of
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 

@@ -7,14 +7,7 @@ import sys
 
 import pytest
 
-from lab.virtual_gpu.constant_words import (
-    SOURCE,
-    LoadRow,
-    constants,
-    read_rows,
-    report,
-    slope,
-)
+from lab.virtual_gpu.constant_words import SOURCE, LoadRow, constants, read_rows, report, slope
 
 
 @pytest.mark.second_tier

@@ -6,13 +6,7 @@ import math
 
 import pytest
 
-from astra_chat.tools.profiling.ncu_agreement import (
-    MIN_SHARE,
-    agreement,
-    compared,
-    doubt,
-    in_short,
-)
+from astra_chat.tools.profiling.ncu_agreement import MIN_SHARE, agreement, compared, doubt, in_short
 from astra_chat.tools.types import Case, MeasuredTime
 from tests.time_samples import measured_time
 

@@ -19,13 +19,7 @@ from astra_chat.tools.run.runner import Mode, Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import (
-    AnyTime,
-    Case,
-    Implausible,
-    Timed,
-    Wrong,
-)
+from astra_chat.tools.types import AnyTime, Case, Implausible, Timed, Wrong
 from tests.time_samples import estimated_time, measured_time
 
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.virtual_gpu.numerics.ulps import (
-    LOST,
-    checksums,
-    distance,
-    elements,
-    worst_difference,
-)
+from lab.virtual_gpu.numerics.ulps import LOST, checksums, distance, elements, worst_difference
 
 
 def test_distances_count_floats() -> None:

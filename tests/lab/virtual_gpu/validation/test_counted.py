@@ -5,13 +5,7 @@ from pathlib import Path
 import pytest
 
 from astra_vgpu.ground.gpu_specs import spec
-from lab.virtual_gpu.validation.counted import (
-    COUNTERS,
-    count,
-    on_file,
-    read_counts,
-    write_counts,
-)
+from lab.virtual_gpu.validation.counted import COUNTERS, count, on_file, read_counts, write_counts
 from lab.virtual_gpu.validation.points import HERE, read_points
 from tests.lab.virtual_gpu.counters_on_file import as_on_file
 

@@ -8,12 +8,7 @@ import pytest
 
 from astra_vgpu.ground.gpu_specs import spec
 from lab.virtual_gpu.validation.counted import count
-from lab.virtual_gpu.validation.points import (
-    HERE,
-    Point,
-    input_of,
-    read_points,
-)
+from lab.virtual_gpu.validation.points import HERE, Point, input_of, read_points
 from lab.virtual_gpu.validation.references import REFERENCES, bf16, wrong
 
 FIRST: dict[str, Point] = {}
