@@ -81,7 +81,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     assert said.stdout == f"decided; resume with: {RESUME} {path}\n"
     again = here("approve", path, "--reject", "not today")
     assert again.stderr.startswith(
-        "astra-chat: already decided, but the run has not used it yet: approves "
+        "astra-chat: already decided, but the run has not used the decision yet: approves "
     )
     again = here("approve", path, "--approve")
     assert "not used yet: rejects " in again.stderr and "not today" in again.stderr
