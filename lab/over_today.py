@@ -69,10 +69,10 @@ topk_softmax was 1.81 times as fast as SGLang's router over 16 cases (0.87 at 16
 4.04 at 4096x10x512), and the winner of moe_align_block_size 1.26 to 2.69 times as fast as its
 kernel for up to 64 ids (mean 1.49, five cases). Where the tables below name the library for
 topk_softmax, or for moe_align_block_size up to 64 ids, they compare with a kernel that SGLang does
-not launch. With these corrections, the mean of the H100's six tasks would be about 1.58 (estimated);
-the H200's table has neither task. moe_sum_reduce is compared with the library, too, although SGLang
-launches a Triton kernel for up to 32 tokens; so is silu_and_mul, although SGLang launches a kernel
-compiled at run time for it."""
+not launch. With these corrections, the mean of the H100's six tasks would be about 1.58
+(estimated); the H200's table has neither task. moe_sum_reduce is compared with the library, too,
+although SGLang launches a Triton kernel for up to 32 tokens; so is silu_and_mul, although SGLang
+launches a kernel compiled at run time for it."""
 
 SUMMARY = """\
 The table gives the speedup of each task's fastest winner over the fastest kernel that SGLang
