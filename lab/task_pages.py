@@ -34,9 +34,9 @@ WORDS = (
     "kernel of today's SGLang or FlashInfer that can be run: it was timed side by side or computed",
     "through the baseline; the lower figure counts ([over today](../research/over-today.md)).",
     "*% of limit* is the physical limit divided by the time. *% of streaming* is the bandwidth of",
-    "calls larger than the L2, relative to our fastest kernel that only moves the same bytes. *above",
-    "empty* is the time beyond that of an empty launch. The last two, and computed speedups, come",
-    "from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
+    "calls larger than the L2, relative to our fastest kernel that only moves the same bytes.",
+    "*above empty* is the time beyond that of an empty launch. The last two, and computed speedups,",
+    "come from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
 )
 
 
