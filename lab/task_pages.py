@@ -35,8 +35,8 @@ WORDS = (
     "through the baseline; the lower figure counts ([over today](../research/over-today.md)).",
     "*% of limit* is the physical limit divided by the time. *% of streaming* is the bandwidth of",
     "calls larger than the L2, relative to our fastest kernel that only moves the same bytes.",
-    "*above empty* is the time beyond that of an empty launch. The last two, and computed speedups,",
-    "come from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
+    "*above empty* is the time beyond an empty launch. The last two, and computed speedups, come",
+    "from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
 )
 
 

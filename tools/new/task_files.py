@@ -119,7 +119,7 @@ def _binding(draft: Draft) -> list[str]:
     if not draft.binding:
         return []
     return [
-        "# The launcher calls this function with arguments, dims, scalars (by name), and with values",
+        "# The launcher calls this function with arguments, dims, scalars (by name), and values",
         '# that no contract can express: { text = "auto" }, { dtype = "T" }, 1, {} for nothing.',
         *(f"# {MARK}: {doubt}" for doubt in draft.unbound),
         "[binding]",

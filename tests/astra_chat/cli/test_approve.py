@@ -84,7 +84,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
         "astra-chat: already decided, but the run has not used the decision yet: approves "
     )
     again = here("approve", path, "--approve")
-    assert "not used yet: rejects " in again.stderr and "not today" in again.stderr
+    assert "decision yet: rejects " in again.stderr and "not today" in again.stderr
     assert "decided; resume with" in here("replay", path).stderr
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
