@@ -27,7 +27,7 @@ class Idle:
 
     @property
     def text(self) -> str:
-        what = f"{', '.join(self.names)}, run in no timed case" if self.names else "headers"
+        what = f"{', '.join(self.names)}, not run in any timed case" if self.names else "headers"
         return f"// lines {self.first} to {self.last}: {what}"
 
 

@@ -64,12 +64,13 @@ def _summary(every: Sequence[Difference], means: Sequence[float]) -> Iterator[st
     beyond = sum(abs(log) > half for log, half in every) / len(every)
     yield (
         f"{len(every)} cases: half of them within {middle:.2%}, nine of ten within {most:.2%};"
-        f" {beyond:.0%} beyond their intervals."
+        f" {beyond:.0%} are beyond their intervals."
     )
     square = math.sqrt(statistics.mean(mean**2 for mean in means))
     yield (
-        f"Means of {len(means)} pairs of evaluations: {statistics.median(map(abs, means)):.2%} in"
-        f" the middle, {square:.2%} by root mean square, {max(map(abs, means)):.2%} at most."
+        f"Means of {len(means)} pairs of evaluations: median"
+        f" {statistics.median(map(abs, means)):.2%}, root mean square {square:.2%}, maximum"
+        f" {max(map(abs, means)):.2%}."
     )
 
 

@@ -40,17 +40,17 @@ live winner from `sglang` divided by that of the fastest kernel, among those tha
 that an engine launches today for each case; means are geometric and weighted by case.
 lab/rivals.toml lists which kernels engines launch, for which calls, and why some are not run; it
 was read on {read} in
-{versions}; `python -m lab.rivals check WHEEL` shows what another version changed.
+{versions}; `python -m lab.rivals check WHEEL` shows what has changed in another version.
 [baselines.md](baselines.md) says where these kernels do not meet the contracts. Only the device
 time of single launches is compared here; [decode-layer.md](decode-layer.md) shows the gain of a
 whole step."""
 SIDE_BY_SIDE = """
 Side by side means in one process, on the same buffers, alternately, with the judge's method; the
 winner's results were compared with the oracle. The L2 is cold unless a column says warm. The
-fastest rival of a case is the one with the lowest ratio. A name with `-pdl` is the kernel with
+fastest rival of a case is the one with the lowest ratio. The suffix `-pdl` marks a kernel with
 programmatic dependent launch, as in its engine: each launch, of rival and winner, then follows a
-small kernel (torch's addition to one element) in a chain of at least 20 where memory allows, and
-the small kernel's time is subtracted. The same name without it is a plain launch. Cases with a
+small kernel (torch's addition to one element) in a chain of at least 20 if memory allows, and
+the small kernel's time is subtracted. Without the suffix, the launch is a plain one. Cases with a
 ratio below 1 are lost."""
 BY_QUOTIENT = f"""
 The winner and today's kernel were timed in separate runs in November 2026, each against our
@@ -63,10 +63,10 @@ topk_softmax was 1.81 times as fast as SGLang's router over 16 cases (0.87 at 16
 4.04 at 4096x10x512), and the winner of moe_align_block_size 1.26 to 2.69 times as fast as its
 kernel for up to 64 ids (mean 1.49, five cases). Where the tables below name the library for
 topk_softmax, or for moe_align_block_size up to 64 ids, they compare with a kernel that SGLang does
-not launch. With these corrections the mean of the H100's six tasks would be about 1.58 (estimated);
-the H200's table has neither task. moe_sum_reduce is compared with the library, too, although SGLang
-launches a Triton kernel for up to 32 tokens, and so is silu_and_mul, for which it launches a kernel
-compiled at run time."""
+not launch. With these corrections, the mean of the H100's six tasks would be about 1.58
+(estimated); the H200's table has neither task. moe_sum_reduce is compared with the library, too,
+although SGLang launches a Triton kernel for up to 32 tokens; so is silu_and_mul, although SGLang
+launches a kernel compiled at run time for it."""
 
 SUMMARY = """\
 The table gives the speedup of each task's fastest winner over the fastest kernel that SGLang

@@ -121,7 +121,7 @@ def _summary(found: Found) -> Iterator[str]:
     if found.method:
         event, cold = tables.means_over_paper(found.method)
         yield (
-            f"On the paper's twelve cases the winners are {event:.2f}x as fast as `paper` with the"
+            f"On the paper's twelve cases, the winners are {event:.2f}x as fast as `paper` with the"
             f" paper's own method and {cold:.2f}x in cold device time (geometric means; the paper"
             " reports 1.32x)."
         )

@@ -31,12 +31,12 @@ from lab.winners import fastest, verdict_of
 
 WORDS = (
     "Times are device times in us, with a cold L2. *over today* is the speedup over the fastest",
-    "of today's kernels in SGLang and FlashInfer that can be run, timed side by side or computed",
-    "through the baseline, whichever is lower ([over today](../research/over-today.md)). *% of",
-    "limit* is the physical limit divided by the time. *% of streaming* is the bandwidth of calls",
-    "larger than the L2, relative to our fastest kernel that only moves the same bytes; *above",
-    "empty* is the time above an empty launch. These two and computed speedups come from another",
-    "run on the same kind of GPU ([baselines](../research/baselines.md)).",
+    "kernel of today's SGLang or FlashInfer that can be run: it was timed side by side or computed",
+    "through the baseline; the lower figure counts ([over today](../research/over-today.md)).",
+    "*% of limit* is the physical limit divided by the time. *% of streaming* is the bandwidth of",
+    "calls larger than the L2, relative to our fastest kernel that only moves the same bytes.",
+    "*above empty* is the time beyond an empty launch. The last two, and computed speedups, come",
+    "from another run on the same kind of GPU ([baselines](../research/baselines.md)).",
 )
 
 
@@ -138,8 +138,8 @@ def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) 
             timed, speed = run.timed_on(gpu), fastest(run.summary)
             assert timed is not None and speed is not None
             known = floors(task, of_task(there, task.name), speed.candidate)
-            yield from ("", f"## The fastest from `sglang` on {gpu}", "")
-            yield from (f"`{speed.candidate}` of {run.name}.", "")
+            yield from ("", f"## Fastest winner from `sglang` on {gpu}", "")
+            yield from (f"It is `{speed.candidate}` of {run.name}.", "")
             yield from _cases(task, timed, known, run.measured[gpu].device.spec)
 
 

@@ -33,9 +33,9 @@ MOST_KERNELS = 8
 TIMES = 10
 """A result that is off by a larger factor is so many times too large, not by so many per cent."""
 NEVER_LAUNCHED = (
-    "no call of the check launched {}, which the baseline does not have with the same machine"
-    " code, so it was not judged; if no call of the confirmation launches it either, the candidate"
-    " will be refused: remove it, or instantiate only what a valid call can choose"
+    "not judged, because no call of the check launched them and the baseline has no such machine"
+    " code: {}; if no call of the confirmation launches them either, the candidate will be refused:"
+    " remove them, or instantiate only what a valid call can choose"
 )
 NEAR = 0.05
 """A predicted ratio that is nearer to 1 is shown with three decimals if it has them."""

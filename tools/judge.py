@@ -249,7 +249,7 @@ class Judge:
         if self.task.reference is None:
             raise BadInput(
                 f"{self.task.name} has no PyTorch module: its reference is reference.py;"
-                " astra-chat new NAME --from problem.py makes a task of a module"
+                " astra-chat new NAME --from problem.py creates a task from a module"
             )
         found: list[ModuleTime] | Outcome = not_run([case for case, _ in weighted], NO_GPU)
         if self.device.kind == "cuda":

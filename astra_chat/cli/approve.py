@@ -76,8 +76,8 @@ def approve(
     run = waiting(file)
     if run.decided is not None and not source:
         note(
-            f"already decided, but the run has not used it yet: {_told(run.decided)}; another"
-            " decision replaces it"
+            f"already decided, but the run has not used the decision yet: {_told(run.decided)};"
+            " another decision replaces it"
         )
     if source:
         sys.stdout.write(run.question.kernel.source)

@@ -36,7 +36,7 @@ def replay(
     round_number: Annotated[
         int | None,
         typer.Option(
-            "--round", metavar="N", help="Show only this round; 0: what precedes the first round."
+            "--round", metavar="N", help="Show only this round; 0: turns before the first round."
         ),
     ] = None,
     role: Annotated[

@@ -162,7 +162,7 @@ def _by_shape(table: ShapeTable) -> str:
     words = f"by shape: {below} where {table.condition}, else {above}: {table.tuned_gain:.3f}x"
     words += " the speed of the single choice on the tuned shapes"
     if table.gain is not None:
-        words += f", {table.gain:.3f}x on {len(table.held_out)} others"
+        words += f", {table.gain:.3f}x on {len(table.held_out)} held-out ones"
         words += f" (a tie below {table.least:.3f}x)"
     return f"{words}; " + (f"not used: {table.why}" if table.why else "used")
 

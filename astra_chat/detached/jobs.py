@@ -173,7 +173,7 @@ def folders_under(roots: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for root in roots:
         if not root.is_dir():
-            raise BadInput(f"{root} is not a folder: give one that contains runs")
+            raise BadInput(f"{root} is not a folder: give a folder that contains runs")
         for place, folders, _ in os.walk(root):
             if Path(place).resolve().name != JOBS:
                 folders.sort()

@@ -83,7 +83,7 @@ def require_open(question: Question) -> None:
             f"question {question.id} is closed: the run has already taken an answer to it"
         )
     if (folder / CLOSED).exists():
-        raise BadInput(f"question {question.id} is closed: the run has asked another one")
+        raise BadInput(f"question {question.id} is closed: the run has since asked another")
     if question.state != "open":
         raise BadInput(f"question {question.id} already has an answer, which the run will take")
 

@@ -136,7 +136,7 @@ class EngineFile(Value):
     @model_validator(mode="after")
     def _either(self) -> EngineFile:
         if bool(self.hooks) == bool(self.none):
-            raise ValueError("give hooks, or explain under `none` why there is no place for one")
+            raise ValueError("define hooks, or explain under `none` why there is no place for them")
         return self
 
 

@@ -220,8 +220,8 @@ _README = """\
 {rows}
 
     pip install dist/*.whl                  # {engine} loads it at its next start
-    python -m astra_winners check           # what is hooked in the installed {engine}
-    pip uninstall {name}                    # nothing else is left
+    python -m astra_winners check           # shows which functions of {engine} it hooks
+    pip uninstall {name}                    # removes everything
 
 - `ASTRA_WINNERS`: `all` (the default), `off`, or a comma-separated list of operators.
 - `ASTRA_WINNERS_COUNTERS=NAME`: each process records in NAME.PID which calls a winner handled, and

@@ -140,7 +140,7 @@ def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: floa
         ended = _run(command, site, seen, timeout_s)
         pages = [json.loads(path.read_text()) for path in sorted(seen.glob("*.json"))]
     if not pages:
-        raise BadInput(f"{shlex.join(command)} replayed no CUDA graph three times: {ended}")
+        raise BadInput(f"{shlex.join(command)} did not replay any CUDA graph three times: {ended}")
     found = proof_of(pages, winners_document(contents), shlex.join(command))
     write_whole(out, (found.model_dump_json(indent=1) + "\n").encode())
     return found

@@ -42,9 +42,7 @@ def write_pull_request(found: Sequence[Winner], folder: Path) -> None:
         if file is None:
             continue
         if needs_launcher(winner.task, winner.source):
-            note(
-                f"{name} is left out: its file has no launcher as in the contract; use --for files"
-            )
+            note(f"{name} is left out: its file does not define the launcher; use --for files")
             continue
         if file.upstream is None:
             note(f"{name} is left out: its engine.toml names no operator of SGLang")
@@ -286,7 +284,7 @@ def _words(winner: Winner, upstream: Upstream) -> str:
         "  and activations are classes there: they need the method `forward_kda`, and\n"
         f"  `backend_eligible` with `can_use_{task.name}`. Add KDA to the operator's backends in\n"
         "  `test_kernels_namespace.py`.\n"
-        f"- Add the row in `add/{KDA}/README.md`; the table names another workflow: ask first.\n"
+        f"- Add the row in `add/{KDA}/README.md`. The table is for another workflow: ask first.\n"
         "- The launches are the winner's own `<<<>>>`, without PDL: SGLang asks for\n"
         "  `LaunchKernel(...).enable_pdl(...)`.\n"
         "- Run the test and the benchmark on an H100 or H200, and the model before and after"

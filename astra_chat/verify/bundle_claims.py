@@ -113,7 +113,7 @@ def _plan(content: bytes | None, sha: str, where: str, recorded: CaseLaunches | 
         return claim(PLANS, where, False, "no launch plan")
     same_case = recorded is None or plan.case == recorded.case
     told = same_case and (recorded is None or plan.is_told_by(recorded.launches))
-    return claim(PLANS, where, plan.sha256 == sha and told, "it launches something else")
+    return claim(PLANS, where, plan.sha256 == sha and told, "its launches differ")
 
 
 def _samples(bundle: Bundle, run: Run) -> Iterator[Claim]:

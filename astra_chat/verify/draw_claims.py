@@ -60,7 +60,7 @@ def _seeds(run: Run) -> Iterator[Claim]:
                 )
                 continue
             known = evaluation.seed in (own, *jobs)
-            yield claim(SEEDS, where, known, f"the root produces {own}")
+            yield claim(SEEDS, where, known, f"the root seed gives {own}")
 
 
 def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) -> Claim:

@@ -128,5 +128,5 @@ def _harness(run: Run) -> Iterator[Claim]:
             if known is None:
                 yield unchecked(HARNESS, where, NO_HASH)
             else:
-                why = f"by judge {known.judge_sha256[:12]}, other evaluations by {first[:12]}"
+                why = f"judged by {known.judge_sha256[:12]}, other evaluations by {first[:12]}"
                 yield claim(HARNESS, where, known.judge_sha256 == first, why)

@@ -59,7 +59,7 @@ def test_what_only_an_idle_kernel_calls_is_idle_too() -> None:
     assert slow.names == ("of_slow", "slow"), "what both or a macro may call stays"
     assert text_of(SOURCE, slow).startswith("__device__ float of_slow")
     assert text_of(SOURCE, slow).endswith("TWICE(1);\n}")
-    assert slow.text.endswith(": of_slow, slow, run in no timed case")
+    assert slow.text.endswith(": of_slow, slow, not run in any timed case")
     assert idle_functions(SOURCE, ["fast", "slow"]) == [Idle(1, 4)]
 
 

@@ -69,7 +69,7 @@ def test_who_changes_or_tests_a_source_sees_all_of_it(
     text = turn_prompt(role, context, state_of(thread))
     assert "  out[threadIdx.x] = 1.0f;" in text
     assert ("out[threadIdx.x] = 0.0f;" in text) is shown
-    assert ("// lines 2 to 5: never_launched, run in no timed case" in text) is not shown
+    assert ("// lines 2 to 5: never_launched, not run in any timed case" in text) is not shown
 
 
 def test_a_source_of_which_no_launch_is_on_record_is_shown_whole(context: ChatContext) -> None:

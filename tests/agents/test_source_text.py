@@ -75,7 +75,7 @@ def test_idle_lines_are_one_that_says_so() -> None:
         "",
         "template <typename T>",
         "__device__ float read(T value);",
-        "// lines 6 to 10: read, run in no timed case",
+        "// lines 6 to 10: read, not run in any timed case",
     ]
     assert len(shown) == len(SOURCE.splitlines()) - 5
 

@@ -154,7 +154,7 @@ def require_build(result: Build | BuildFailed | TimedOut, what: str) -> Build:
     that is no fault of a kernel to be judged. Raises BadInput, which names `what`."""
     if isinstance(result, Build):
         return result
-    why = result.log if isinstance(result, BuildFailed) else "it took too long"
+    why = result.log if isinstance(result, BuildFailed) else "nvcc took too long"
     raise BadInput(f"{what} does not build: {why}")
 
 

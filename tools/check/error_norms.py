@@ -337,9 +337,9 @@ class BaselineErrors:
         if by_share and not limits.allow_share(norm):
             off = off_nearest(got, expected, dtype)
             note = (
-                f"{norm.share:.1%} of the results are not the nearest {dtype}; of the"
-                f" baseline's, {limits.own_share:.1%} are not, and at most {limits.share:.1%} are"
-                " allowed: compute in float32 and round once"
+                f"{norm.share:.1%} of the results are not the nearest {dtype} (baseline:"
+                f" {limits.own_share:.1%}, limit: {limits.share:.1%}): compute in float32 and"
+                " round once"
             )
             return _wrong(arg, case, got, expected, ran, np.flatnonzero(off), note)
         if norm.ulps <= limits.ulps:
@@ -349,8 +349,8 @@ class BaselineErrors:
         beyond = np.flatnonzero(error > 0.5 * ulp(expected, dtype))
         beyond = beyond[np.argsort(-error[beyond], kind="stable")]
         note = (
-            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {limits.own_ulps:.3g}; at most"
-            f" {limits.ulps:.3g} is allowed"
+            f"rms error {norm.ulps:.3g} ulp (baseline: {limits.own_ulps:.3g}, limit:"
+            f" {limits.ulps:.3g})"
         )
         return _wrong(arg, case, got, expected, ran, beyond, note)
 

@@ -91,8 +91,8 @@ class SameRows:
         before = taken(earlier, rule.rows).index(place)
         return (
             f"row {row} of {arg.name} with {rule.rows} = {case.dims[rule.rows]} and row {before}"
-            f" with {rule.rows} = {earlier.dims[rule.rows]} are the same row, and their bits differ"
-            f"{apart}: choose the order of sums by the length of a row, never by {rule.rows}"
+            f" with {rule.rows} = {earlier.dims[rule.rows]} are the same row, but their bits differ"
+            f"{apart}: the order of a sum may depend on the row's length, never on {rule.rows}"
         )
 
 

@@ -249,7 +249,7 @@ def _letters(function: Function) -> dict[str, str]:
                 continue
             raise BadSource(
                 function.line,
-                f"{function.name} is a template over the value {kind} {name}: write a function that"
+                f"{function.name} has the template parameter {kind} {name}: write a function that"
                 " calls it with a value that your program uses, in a file for --launcher",
             )
         wanted = next((c for c, pattern in _NAMED.items() if pattern.search(name)), "U")

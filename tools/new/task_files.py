@@ -119,8 +119,8 @@ def _binding(draft: Draft) -> list[str]:
     if not draft.binding:
         return []
     return [
-        "# The launcher calls this function of the file: arguments, dims and scalars by name, and",
-        '# what a contract cannot express: { text = "auto" }, { dtype = "T" }, 1, {} for nothing.',
+        "# The launcher calls this function with arguments, dims, scalars (by name), and values",
+        '# that no contract can express: { text = "auto" }, { dtype = "T" }, 1, {} for nothing.',
         *(f"# {MARK}: {doubt}" for doubt in draft.unbound),
         "[binding]",
         *(f"{key} = {_toml(value)}" for key, value in draft.binding.items()),

@@ -26,8 +26,8 @@ class Memory(Value):
     def text(self) -> str:
         """The objective as a line for models and people."""
         return (
-            "memory counts as well: a call needs its results, and each workspace up to the last"
-            " byte that it writes to, so use a workspace from its start; at equal speed (within"
+            "memory counts as well: a call's memory is its results and each workspace up to the"
+            " last byte written, so fill a workspace from its start; at equal speed (within"
             " 1 %), the candidate that needs less memory is the better one; eager PyTorch"
             f" allocates {self.eager} bytes"
         )

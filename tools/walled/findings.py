@@ -39,7 +39,7 @@ FINDINGS: dict[str, tuple[Kind, str]] = {
     "late_work": ("not computed", "the result changes after the call has returned"),
     "not_a_tensor": (
         "not computed",
-        "it returns an object that can compute later, no plain tensor",
+        "it returns an object that can compute later, not a plain tensor",
     ),
     "wrong_when_timed": (
         "not computed",

@@ -56,10 +56,10 @@ def test_detached_hours_later(short: Path, tmp_path: Path, command: Command) -> 
     assert said.out == f"decided; resume with: {RESUME} {path}\n"
     again = command("approve", path, "--reject", "not today")
     assert again.err.startswith(
-        "astra-chat: already decided, but the run has not used it yet: approves "
+        "astra-chat: already decided, but the run has not used the decision yet: approves "
     )
     again = command("approve", path, "--approve")
-    assert "not used yet: rejects " in again.err and "not today" in again.err
+    assert "decision yet: rejects " in again.err and "not today" in again.err
     assert "decided; resume with" in command("replay", path).err
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr

@@ -76,7 +76,7 @@ def test_of_many_at_the_same_time_one_counts(question: Question) -> None:
 
 def test_a_closed_question_takes_no_answer(question: Question, tmp_path: Path) -> None:
     ask(tmp_path, meta("run-1-coder-r1a1-1"), "Another.\n", {})
-    with pytest.raises(BadInput, match="is closed: the run has asked another one"):
+    with pytest.raises(BadInput, match="is closed: the run has since asked another"):
         require_open(question)
 
 

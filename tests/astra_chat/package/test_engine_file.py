@@ -94,7 +94,7 @@ def test_arguments_are_forwarded_as_they_came() -> None:
         ('input = "x"', 'weight = "x"', "but the launcher takes out, input"),
         ('versions = ">=0.5"', 'versions = "about 5"', "versions:"),
         ("sglang.ops:norm", "sglang.ops", "hooks.0.target"),
-        ("schema = 1", 'schema = 1\nnone = "no place"', "give hooks, or explain"),
+        ("schema = 1", 'schema = 1\nnone = "no place"', "define hooks, or explain"),
     ],
 )
 def test_what_is_wrong_is_named(before: str, after: str, words: str, tmp_path: Path) -> None:

@@ -130,5 +130,5 @@ def test_a_command_without_graphs_proves_nothing(
 ) -> None:
     """A graph that is replayed twice is not profiled: the first replays warm up."""
     error = prove(tmp_path, monkeypatch, "winners", "2").exception
-    assert isinstance(error, BadInput) and "replayed no CUDA graph three times" in str(error)
+    assert isinstance(error, BadInput) and "did not replay any CUDA graph three times" in str(error)
     assert "exit code -9" in str(error) and not (tmp_path / "proof.json").exists()

@@ -98,7 +98,7 @@ def test_lost_bits_are_caught_within_the_tolerance(single: Bench) -> None:
     cut = (bits & np.uint32(0xFFFFFFC0)).view(np.float32).astype(float)
     verdict = single.judge(single.off_by(1), cut)
     assert isinstance(verdict, Wrong) and verdict.reason == "precision"
-    assert "the baseline's own is" in verdict.note
+    assert "(baseline: " in verdict.note
     at = int(np.ravel_multi_index(verdict.index, (ROWS, WIDTH)))
     assert verdict.got == cut[at] and verdict.expected == single.expected[at]
 

@@ -118,7 +118,7 @@ class Operator:
         if known and name not in known:
             return f"it was proved on {', '.join(known)}, but this is {name}"
         if os.environ.get(DETERMINISTIC, "").lower() in ("1", "true", "yes", "on"):
-            return "inference is deterministic, and no winner was judged for that"
+            return "deterministic inference is on, and no winner was judged for it"
         if proved and ranks() > proved:
             processes = f"{proved} process{'es' * (proved > 1)}"
             return f"it was proved with {processes}, but {ranks()} share this model"
