@@ -78,6 +78,13 @@ class ForkServer:
         """Whether it can start this module here: not where bubblewrap stands between."""
         return module in self._modules and isolation() == "landlock"
 
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Start the server's own process, unless it runs: it loads its modules while others
+        work."""
+        with self._lock:
+            if self._line is None:
+                self._begun(environment)
+
     def start(
         self,
         module: str,
