@@ -134,7 +134,7 @@ class Runner:
                 count,
                 lambda builds, scratch: self.policy((builds, inputs), scratch),
             )
-        elif (server := server_of(self._module())) and server.serves(self._module()):
+        elif server := server_of(self._module()):
             server.begin(child_environment(SandboxPolicy().environment()))
 
     def dismiss(self) -> None:
