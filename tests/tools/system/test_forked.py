@@ -74,7 +74,6 @@ def test_a_server_that_was_begun_starts_what_is_asked_of_it(
     assert begun is not None and server._server is begun
 
 
-
 def runs(pid: str) -> bool:
     """Whether a process is there, and has not merely to be waited for."""
     try:
