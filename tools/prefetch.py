@@ -87,6 +87,8 @@ class Prefetch:
 
     def _baseline_first(self) -> None:
         self._oracle.prepare()
+        if self._device.kind == "virtual":
+            self._runner.prepare("check", self._oracle.inputs)
         self._baseline_build()
         self._checker.make_ready()
         if self._device.kind == "cuda":

@@ -72,6 +72,9 @@ def held(
 ) -> RunResult:
     """Run by the arguments of `astra_chat.run`, and print what comes of it. `patch`: a patch is
     made of it next."""
+    replayed = str(given.get("models") or "").startswith("replay:")
+    if given.get("judge") in (None, "local") and not replayed:
+        _begin_servers()
     from astra_chat.display.output_modes import show_for
     from astra_chat.session.api import run as run_session
 
@@ -83,6 +86,16 @@ def held(
     with suppress(KeyboardInterrupt):  # one Ctrl-C too many only cuts the result short
         show.end(result.summary, result.transcript)
     return result
+
+
+def _begin_servers() -> None:
+    """Let the judge's processes load PyTorch while this one loads AutoGen: each takes seconds."""
+    from astra_chat.tools.sandbox.policy import SandboxPolicy
+    from astra_chat.tools.system.fork_servers import TORCH, VIRTUAL
+    from astra_chat.tools.system.subprocesses import child_environment
+
+    for server in (TORCH, VIRTUAL):
+        server.begin(child_environment(SandboxPolicy().environment()))
 
 
 def exit_by(result: RunResult, resume_with: str) -> None:

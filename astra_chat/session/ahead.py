@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from astra_chat.models.open_models import by_default
 from astra_chat.models.transcript_models import own_transcript
+from astra_chat.tools.build.tvm_ffi_binding import ensure_binding
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.system.devices import pick_device
@@ -21,6 +22,7 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.toolkit import find_toolkit
 
 
 def recorded_scores(task: Task) -> Iterator[CaseScores]:
@@ -34,7 +36,8 @@ def recorded_scores(task: Task) -> Iterator[CaseScores]:
 
 def prepare(task: Task) -> None:
     """Score the recorded cases on the virtual GPU, as every run does, and evaluate the baseline
-    there if this machine has no other. Raises AstraError."""
+    there if this machine has no other; compile what the exported module has besides its kernel.
+    Raises AstraError."""
     options = by_default(task, RunOptions())
     device = pick_device("virtual")
     with Judge(task, device, tier=options.tier, cases=options.cases) as judge:
@@ -42,6 +45,7 @@ def prepare(task: Task) -> None:
             judge.score([one.case for one in scores.cases], scores.asked)
         if pick_device("auto") == device:  # else the run judges on a GPU
             judge.evaluate(judge.baseline)
+    ensure_binding(task, find_toolkit())
 
 
 def main() -> int:

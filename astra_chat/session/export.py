@@ -111,6 +111,15 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str, origin: str
         (folder / INPUTS).write_text((task.folder / INPUTS).read_text())
 
 
+def prepare_export(task: Task, source: str, arch: str) -> None:
+    """Leave in the cache what `export_best` compiles of a candidate: it takes most of its time.
+    Raises as that does."""
+    require_launcher(source)
+    toolkit = find_toolkit()
+    ensure_binding(task, toolkit)
+    proven_object(task, source, toolkit, arch)
+
+
 def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: list[str]) -> None:
     """Link kernel and binding; of the libraries linked in, nothing is visible from outside."""
     command = [

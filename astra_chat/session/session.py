@@ -37,7 +37,7 @@ from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
 from astra_chat.agents.task_text import basis_of, device_text
-from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, Stop, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, Confirm, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
 from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
@@ -45,7 +45,7 @@ from astra_chat.models.mailbox import Asker, WaitsForAnswer
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import recorded_judge
 from astra_chat.models.run_models import Models
-from astra_chat.session.export import export_best, leave_refused, leave_source
+from astra_chat.session.export import export_best, leave_refused, leave_source, prepare_export
 from astra_chat.session.final_message import deviation, ended, refusal_text
 from astra_chat.session.judges import judge_for
 from astra_chat.session.progress_note import ProgressNote
@@ -59,6 +59,7 @@ from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.tools.language import is_extension, is_triton
+from astra_chat.tools.system.background import Background
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
@@ -161,6 +162,8 @@ class Session:
         self._pause, self._token = ExternalTermination(), CancellationToken()
         self._interrupted = False
         self._error: Exception | None = None
+        self._exporting: Background | None = None
+        """Compiles the winner's module while its confirmation runs."""
 
     def run(self) -> End:
         """Hold the chat and record its end, whatever it is."""
@@ -315,6 +318,17 @@ class Session:
         self._recorder.take(said, *([found] if found else []))
         number = self._recorder.records[-1].turn
         logger.info("turn %d: %s, %s", number, said.speaker, said.kind)
+        self._export_ahead()
+
+    def _export_ahead(self) -> None:
+        """Begin to compile the module of a winner that is about to be confirmed. Not beside a GPU,
+        whose launches are timed with the host's cores idle."""
+        step, request = next_step(self._state), self._request
+        if not isinstance(step, Confirm) or request.device.kind == "cuda":
+            return
+        arch = request.device.arch
+        self._exporting = Background(lambda: prepare_export(request.task, step.source, arch))
+        self._exporting.start()
 
     def _note_deviation(self) -> None:
         """Record what a kill left unsaid about the last turn."""
@@ -362,6 +376,8 @@ class Session:
                     f" {timed.ratio:.3f}x the speed of the run's baseline"
                 )
                 module = folder / BEST_MODULE
+                if self._exporting:
+                    self._exporting.wait()
                 export_best(request.task, source, module, arch=device.arch, origin=origin)
         except (AstraError, OSError) as error:
             return [f"not all of its files were written: {error}"]

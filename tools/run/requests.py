@@ -7,6 +7,7 @@ none.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -44,8 +45,12 @@ SHORT_BYTES = 2**17
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
 C_ENGINE_THREADS = 2**20
-"""A call that launches so many threads is worth compiling its kernels for the virtual GPU: NumPy
-would run a sample of the blocks only."""
+"""Calls of a process in which a kernel has so many threads are worth compiling it for the virtual
+GPU: NumPy takes longer for them than the compiler, and of one such call runs a sample of the
+blocks only. Threads count in whole warps, as NumPy runs them."""
+SMALL_LAUNCH_THREADS = 2**14
+"""The C engine does not take over a smaller launch, so it does not count."""
+WARP_THREADS = 32
 SHARED_CALLS, TOGETHER = 48, 8
 """Calls of a check from which on two processes share them; calls that follow one another in one."""
 SHARED_BYTES = 2**24
@@ -225,11 +230,12 @@ class Requests:
     ) -> dict[str, Path]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
         everything = engine == "c"
+        threads = threads_of(calls)
         wanted = {
             node.kernel
             for call in calls
-            if everything or self._worth_compiling(call)
             for node in (call.plan.kernels if call.plan else ())
+            if everything or self._is_large(call) or threads[node.kernel] >= C_ENGINE_THREADS
         }
         if engine == "numpy" or not wanted:
             return {}
@@ -239,14 +245,19 @@ class Requests:
             known |= compile_walled(batch.build.ptx, self.engine, self.stop, missing)
         return {name: library for name, library in known.items() if library is not None}
 
-    def _worth_compiling(self, call: CallRequest) -> bool:
-        sizes = (arg.bytes_of(call.case) for arg in self.task.args)
-        return max(sizes) >= C_ENGINE_BYTES or _threads(call) >= C_ENGINE_THREADS
+    def _is_large(self, call: CallRequest) -> bool:
+        return max(arg.bytes_of(call.case) for arg in self.task.args) >= C_ENGINE_BYTES
 
 
-def _threads(call: CallRequest) -> int:
-    nodes = call.plan.kernels if call.plan else ()
-    return sum(prod(node.grid) * prod(node.block) for node in nodes)
+def threads_of(calls: Sequence[CallRequest]) -> Counter[str]:
+    """The threads of each kernel's large launches in all calls, in whole warps."""
+    found = Counter[str]()
+    for call in calls:
+        for node in call.plan.kernels if call.plan else ():
+            warps = prod(node.grid) * -(-prod(node.block) // WARP_THREADS)
+            if warps * WARP_THREADS >= SMALL_LAUNCH_THREADS:
+                found[node.kernel] += warps * WARP_THREADS
+    return found
 
 
 def left_there(turn: int, draws: random.Random) -> int:

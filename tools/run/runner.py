@@ -34,10 +34,16 @@ from astra_chat.tools.run.protocol import (
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
+from astra_chat.tools.system.fork_servers import server_of
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
 from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
+from astra_chat.tools.system.subprocesses import (
+    StepTimeout,
+    Stop,
+    child_environment,
+    signal_name,
+)
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Case, Crashed, Device, StepName, TimedOut
 from astra_chat.tools.virtual_gpu.adapter import Engine, Estimate
@@ -115,7 +121,8 @@ class Runner:
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1, child: str = "") -> None:
         """Start processes of runs to come, until `count` wait with their libraries loaded; of
-        `child`, where it is another program than the device's.
+        `child`, where it is another program than the device's. On the virtual GPU, where a server
+        forks them, it is the server that starts.
 
         They touch no GPU and no candidate before they are asked. `inputs` is the folder in which
         the runs' inputs will lie, and no expected outputs.
@@ -127,6 +134,8 @@ class Runner:
                 count,
                 lambda builds, scratch: self.policy((builds, inputs), scratch),
             )
+        elif server := server_of(self._module()):
+            server.begin(child_environment(SandboxPolicy().environment()))
 
     def dismiss(self) -> None:
         """End the processes that were prepared and not used."""

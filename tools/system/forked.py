@@ -78,6 +78,15 @@ class ForkServer:
         """Whether it can start this module here: not where bubblewrap stands between."""
         return module in self._modules and isolation() == "landlock"
 
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Start the server's own process, unless it runs or can start nothing here: it loads its
+        modules while others work."""
+        if not self.serves(self._modules[0]):
+            return
+        with self._lock:
+            if self._line is None:
+                self._begun(environment)
+
     def start(
         self,
         module: str,

@@ -6,15 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.run.requests import (
     CALL_TIMEOUT_S,
     PATIENCE,
     RUN_TIMEOUT_S,
     SHORT_CALL_TIMEOUT_S,
+    SMALL_LAUNCH_THREADS,
     Batch,
     Call,
     Requests,
+    threads_of,
 )
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -63,3 +67,17 @@ def test_two_processes_share_many_calls_and_keep_together_what_uses_the_same_mem
             assert {place - 1, place} <= set(first) or {place - 1, place} <= set(second)
     assert REQUESTS.shares(Batch(BUILD, calls[:20], "check")) == [list(range(20))]
     assert REQUESTS.shares(Batch(BUILD, calls, "time")) == [list(range(60))]
+
+
+def test_threads_of_many_large_launches_count_together_in_whole_warps() -> None:
+    """Two launches of blocks of one thread, and one too small for the C engine."""
+
+    def launching(blocks: int, threads: int) -> CallRequest:
+        case = call(1).oracle_case.case
+        node = KernelNode(kernel="k", grid=(blocks, 1, 1), block=(threads, 1, 1))
+        plan = LaunchPlan(case=case, nodes=(node,))
+        return CallRequest(case=case, inputs=Path("x"), after=Path("y"), plan=plan)
+
+    large = SMALL_LAUNCH_THREADS // 32
+    calls = [launching(large, 1), launching(large, 33), launching(large - 1, 1)]
+    assert threads_of(calls) == {"k": 3 * SMALL_LAUNCH_THREADS}

@@ -60,6 +60,20 @@ def policy(tmp_path: Path) -> SandboxPolicy:
     return SandboxPolicy(read=(tmp_path / "modules",), write=(scratch,))
 
 
+def test_a_server_that_was_begun_starts_what_is_asked_of_it(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    """It is not started twice."""
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH")}
+    server.begin(environment)
+    begun = server._server
+    server.begin(environment)
+    with Worker("waits", sandbox=policy(tmp_path), server=server) as worker:
+        worker.ask({}, 60.0, Stop())
+        assert next(worker.reports())["kind"] == "waits"
+    assert begun is not None and server._server is begun
+
+
 def runs(pid: str) -> bool:
     """Whether a process is there, and has not merely to be waited for."""
     try:
