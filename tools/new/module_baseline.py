@@ -39,6 +39,8 @@ LINE = 256
 """Bytes of which each place in the scratch memory is a multiple."""
 CUT = {"split": "slice", "unbind": "select"}
 """What a part of a split is."""
+EXTREMES = {"max": "amax", "min": "amin"}
+"""The reductions whose results are the values of these operators."""
 LAUNCHER_HELPERS = (
     f"unsigned blocks(int64_t threads) {{ return (threads + {THREADS - 1}) / {THREADS}; }}\n",
     f"int64_t in_lines(int64_t bytes) {{ return (bytes + {LINE - 1}) / {LINE} * {LINE}; }}\n",
@@ -154,6 +156,8 @@ class _Module:
             elif which != 0:
                 raise NoPlainKernel(f"result {which} of {op}")
             given = source["args"][:2] if op == "mean" else source["args"]
+            if op in EXTREMES:
+                op, given = EXTREMES[op], [given[0], [given[1]]]
             return Node(node.name, op, given, node.dtype, node.shape)
 
         return whole
@@ -161,6 +165,8 @@ class _Module:
     @staticmethod
     def _simple(node: Node) -> Node:
         """A product with 1, as in addmm, is what it multiplies; full_like reads nothing."""
+        if node.op in EXTREMES:
+            return Node(node.name, EXTREMES[node.op], node.args[:1], node.dtype, node.shape)
         if node.op == "full_like":
             return Node(node.name, "full", [None, node.args[1]], node.dtype, node.shape)
         if node.op == "mul" and node.args[1] == 1 and node.is_float:

@@ -130,10 +130,12 @@ def _bytes(contract: Mapping[str, Any], dims: Mapping[str, int]) -> int:
 def _demo(contract: Mapping[str, Any]) -> dict[str, int]:
     """The file's sizes, halved where they are largest as long as they are too large."""
     dims = dict(contract["dims"])
+    least = {name: min(ran[name] for ran in contract["sizes"]) for name in dims}
     while _bytes(contract, dims) > DEMO_BYTES:
         for name in sorted(dims, key=lambda n: -dims[n]):
             smaller = {**dims, name: dims[name] // 2}
-            if smaller[name] and all(holds(r, smaller) for r in contract["require"]):
+            allowed = all(holds(relation, smaller) for relation in contract["require"])
+            if smaller[name] >= least[name] and allowed:
                 dims = smaller
                 break
         else:

@@ -22,6 +22,9 @@ IN_ORDER = 4.0
 """Roundings of a result's usual size that a float32 sum of n terms may be off, added up one by one,
 times sqrt(n): a few standard deviations. PyTorch's own sums, of blocks, are better."""
 RTOL = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 8e-3}
+MANY_WEIGHTS = 2**24
+"""A module with more numbers in its weights than this is called with one drawing of them: drawing
+them for each of about a hundred calls takes minutes."""
 MOST_ELEMENTS = 2**22
 """Larger calls are not made: the file's own sizes may take a processor minutes."""
 FAMILIES: tuple[AnyFamily, ...] = ("normal", "large", "ramp", "shifted", "mixed_rows", "zeros")
@@ -43,6 +46,12 @@ class _ModuleCalls:
         self._function, self._contract = function, contract
         self._args = {**contract["inputs"], **contract["weights"]}
         self._own = contract["dims"]
+        sizes = [function.weight(name).numel() for name in contract["weights"]]
+        self._many = sum(sizes) > MANY_WEIGHTS
+        self._weights: dict[tuple[str, float, float], torch.Tensor] = {}
+        """The one drawing of many weights, by argument and range."""
+        self._wide: dict[str, torch.Tensor] = {}
+        """The same in float64, of the last range."""
 
     def ranges(self) -> dict[str, list[float]]:
         """Values of each argument: as wide as its own are, and of both signs where the module
@@ -85,7 +94,8 @@ class _ModuleCalls:
         calls = [dims for dims in [*sizes, self._small()] if self._elements(dims) <= MOST_ELEMENTS]
         for seed, (dims, family) in enumerate(product(calls, FAMILIES)):
             given = self._drawn(dims, ranges, seed, family)
-            exact = self._called({n: v.double() for n, v in given.items()}, torch.float64)
+            wide = {name: self._double(name, value) for name, value in given.items()}
+            exact = self._called(wide, torch.float64)
             for one, right in zip(self._called(given), exact, strict=True):
                 dtype = str(one.dtype).removeprefix("torch.")
                 off = (one.double() - right).abs()
@@ -135,13 +145,27 @@ class _ModuleCalls:
         generator = torch.Generator().manual_seed(seed)
         drawn = {}
         for name, arg in self._args.items():
-            between = Range(seed, ranges[name][0], ranges[name][1])
+            low, high = ranges[name]
+            kept = self._many and name in self._function.weights
+            if kept and (name, low, high) in self._weights:
+                drawn[name] = self._weights[name, low, high]
+                continue
             shape = tuple(evaluate(extent, dims) for extent in arg["shape"])
-            dtype = getattr(torch, arg["dtype"])
-            drawn[name] = draw_in_range(family, generator, shape or (1,), dtype, between).view(
-                shape
-            )
+            dtype, between = getattr(torch, arg["dtype"]), Range(seed, low, high)
+            chosen: AnyFamily = "normal" if kept else family
+            drawn[name] = draw_in_range(chosen, generator, shape or (1,), dtype, between)
+            drawn[name] = drawn[name].view(shape)
+            if kept:
+                self._weights[name, low, high] = drawn[name]
         return drawn
+
+    def _double(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """An argument in float64; many weights are converted once."""
+        if not (self._many and name in self._function.weights):
+            return value.double()
+        if name not in self._wide:
+            self._wide[name] = value.double()
+        return self._wide[name]
 
     def _called(
         self, values: Mapping[str, torch.Tensor], dtype: torch.dtype | None = None

@@ -25,6 +25,13 @@ class Model(nn.Module):
 def get_inputs(): return [torch.randn(8, 40, 24)]
 def get_init_inputs(): return [1]
 """,
+    "extremes": """
+class Model(nn.Module):
+    '''Least of an axis and largest of all.'''
+    def forward(self, x): return torch.min(x, dim=1)[0], torch.max(x).reshape(1)
+def get_inputs(): return [torch.randn(8, 20, 24)]
+def get_init_inputs(): return []
+""",
     "rms_norm": """
 class Model(nn.Module):
     '''RMS norm with a weight.'''
