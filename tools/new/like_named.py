@@ -53,6 +53,8 @@ class LikeNamed:
                 found.append((one, source))
                 body = {p.text for p in plain[one.body : one.close]}
                 words.setdefault(one.name, set()).update(body)
+        own = code(pieces(sources[0]))[function.body : function.close]
+        words.setdefault(function.name, set()).update(p.text for p in own)
         reached = _reached(function.name, words)
         kernels = [pair for pair in found if "__global__" in pair[0].returns]
         others = [pair for pair in found if "__global__" not in pair[0].returns]
