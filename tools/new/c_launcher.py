@@ -276,6 +276,10 @@ def _read(
     elif INTEGERS.fullmatch(kind) and (found := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
         reading.codes.append((found[1] or "t").upper())
         reading.passed.append({"code": reading.codes[-1]})
+    elif INTEGERS.fullmatch(kind) and alike.is_block(parameter.name):
+        doubt = "the threads of a block that callers ask for"
+        reading.scalars.append(DraftScalar(name, "int64_t", parameter.default or "256", doubt))
+        reading.passed.append(name)
     elif INTEGERS.fullmatch(kind):
         reading.integers.append(DraftScalar(name, "int64_t", parameter.default))
         reading.passed.append(name)

@@ -202,13 +202,16 @@ def draft_of(
     """What a kernel file offers, as a draft; `shapes` are known from elsewhere, `launcher` is a
     text of the user's that follows the file. Raises BadInput."""
     file, source = source, readable(source)
-    headers = {name: readable(text) for name, text in near_headers(source, headers or {})}
+    every_header = headers or {}
+    headers = {name: readable(text) for name, text in near_headers(source, every_header)}
     every = pieces(source)
     plain = code(every)
     defined = functions(plain)
     names, shapes = {piece.text for piece in plain}, shapes or {}
     names |= {piece.text for piece in pieces(launcher)}
     entries = (name, *(f"{name}_{word}" for word in ("launcher", "entry", "of_task")))
+    declared = "\n".join(every_header.values())
+    names |= {word for word in entries if re.search(rf"\b{word}\b", declared)}
     entry = next(word for word in entries if word not in names | KEYWORDS)
     if function and is_spelt(function) and not launcher:
         return replace(_spelt(function, source, entry, headers, shapes), baseline=file)

@@ -323,6 +323,8 @@ def _sizes_and_scalars(
             scalars.append(replace(integer, doubt=doubt))
         else:
             dims.append(integer.name)
+    if not dims and not any(t.shape for t in tensors):
+        dims = [LISTED_SIZE]
     return _as_in_shapes(dims, tensors), [*scalars, *reading.scalars]
 
 

@@ -158,13 +158,18 @@ def _given(
     if len(words) > len(parameters) and not pack or len(words) < len(needed):
         listed = ", ".join(f"{kind} {own}" for kind, own, _ in parameters) or "none"
         raise BadInput(f"'{name}': the template parameters of {part} are {listed}")
+    if opened := [own for (_, own, _), word in zip(parameters, words, strict=False) if own == word]:
+        raise BadInput(
+            f"'{name}' leaves {', '.join(opened)} open: write what your program uses, such as"
+            " float or 128"
+        )
     defaults = {own: default for _, own, default in parameters if default}
     return defaults | dict(zip((own for _, own, _ in parameters), words, strict=False))
 
 
 def _resolved(word: str, texts: Sequence[str]) -> str:
     """A template argument for any scope: what CUDA calls the type, or with its namespace."""
-    if not re.fullmatch(r"\w+", word) or word.isdecimal():
+    if not re.fullmatch(r"\w+", word) or word.isdecimal() or dtype_named(word):
         return word
     for text in texts:
         if alias := re.search(rf"\busing\s+{word}\s*=\s*([\w:]+)\s*;", text):
