@@ -256,9 +256,11 @@ def _spelt(
     function = found.function
     if any(framework.TENSOR.search(p.type) for p in function.parameters):
         export = framework.Export(function.name, function, "", "plain", found.called)
-        return extension.draft_of(export, found.source, entry, headers, shapes)
-    draft = c_launcher.draft_of(function, [found.source, *headers.values()], entry, shapes)
-    return replace(draft, binding={**draft.binding, "function": found.called})
+        draft = extension.draft_of(export, found.source, entry, headers, shapes)
+    else:
+        draft = c_launcher.draft_of(function, [found.source, *headers.values()], entry, shapes)
+    own = {"function": found.called, **({"signature": found.signature} if found.signature else {})}
+    return replace(draft, binding={**draft.binding, **own})
 
 
 def _is_host(function: Function, structs: Structs) -> bool:

@@ -34,6 +34,8 @@ class Instance:
     """Its name with namespaces and arguments, as [binding] has it."""
     source: str
     """The file for the reader: arguments stand where the function has template parameters."""
+    signature: str = ""
+    """Its type where another function has the same name; else ""."""
 
 
 def is_spelt(name: str) -> bool:
@@ -64,7 +66,10 @@ def instance_of(name: str, source: str, headers: Mapping[str, str]) -> Instance:
     again = next(
         f for f in functions(code(pieces(text)), classes=True) if f.end and f.line == function.line
     )
-    return Instance(again, "::".join(spelt), text)
+    alike = [f for one in texts for f in functions(code(pieces(one)), True) if f.name == again.name]
+    types = ", ".join(parameter.type for parameter in again.parameters)
+    signature = f"{again.returns.split()[-1]} ({types})" if len(alike) > 1 else ""
+    return Instance(again, "::".join(spelt), text, signature)
 
 
 def templates(plain: Sequence[Piece]) -> list[Function]:
@@ -155,7 +160,7 @@ def _given(
     """Arguments by the names of parameters. Raises BadInput where they do not match."""
     pack = bool(parameters) and parameters[-1][0].endswith(".")
     needed = [p for p in parameters if not p[2] and not p[0].endswith(".")]
-    if len(words) > len(parameters) and not pack or len(words) < len(needed):
+    if (len(words) > len(parameters) and not pack) or len(words) < len(needed):
         listed = ", ".join(f"{kind} {own}" for kind, own, _ in parameters) or "none"
         raise BadInput(f"'{name}': the template parameters of {part} are {listed}")
     if opened := [own for (_, own, _), word in zip(parameters, words, strict=False) if own == word]:

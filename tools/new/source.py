@@ -72,7 +72,7 @@ class Function:
     end: int = 0
     """Where its body ends in the source."""
     namespaces: tuple[str, ...] = ()
-    """Those that have names, from the outermost, then classes; an extern "C" function needs none."""
+    """Those that have names, then classes, from the outermost; none matters to extern "C"."""
 
     @property
     def template(self) -> tuple[tuple[str, str, str], ...]:
