@@ -32,5 +32,7 @@ def matched(body: str) -> Iterator[tuple[str, tuple[str, ...], tuple[DTypeName, 
 def _extent(word: str, tensor: str, axis: int, names: dict[str, str]) -> str:
     if number := _NUMBER.fullmatch(word):
         return number[1]
+    if re.fullmatch(r"[\d\s+*()-]+", word) and word != "-1":
+        return re.sub(r"\s", "", word)
     own = names.get(word) or re.sub(r"(_sym)?_*$", "", word).lower()
     return own if re.fullmatch(r"[a-z]\w*", own) else f"{tensor}_{axis}"

@@ -56,11 +56,11 @@ def with_written_shapes(draft: Draft, task: Task, made: Build) -> Draft:
     args = {arg.name: arg for arg in task.args}
     told = {name: _told(args[name], cases, counts) for name, counts in written.items()}
     made_of = tuple(_with(t, told.get(t.name)) for t in draft.tensors)
-    same = _same_sizes(cases)
-    return replace(draft, tensors=tuple(_doubted(t, told.get(t.name), same) for t in made_of))
+    same = same_sizes(cases)
+    return replace(draft, tensors=tuple(doubted(t, told.get(t.name), same) for t in made_of))
 
 
-def _same_sizes(cases: Sequence[Case]) -> dict[str, list[str]]:
+def same_sizes(cases: Sequence[Case]) -> dict[str, list[str]]:
     """Dims that have one size in all cases, by that size."""
     found: dict[str, list[str]] = {}
     for dim, size in cases[0].dims.items():
@@ -69,7 +69,7 @@ def _same_sizes(cases: Sequence[Case]) -> dict[str, list[str]]:
     return found
 
 
-def _doubted(tensor: Tensor, told: str | None, same: Mapping[str, Sequence[str]]) -> Tensor:
+def doubted(tensor: Tensor, told: str | None, same: Mapping[str, Sequence[str]]) -> Tensor:
     """With a doubt where a number of its shape may be a dim: the cases cannot tell these apart."""
     numbers = [number for number in re.findall(r"\b\d+\b", told or "") if number in same]
     doubts = [f"is {number} this number, or {' or '.join(same[number])}?" for number in numbers]
