@@ -249,8 +249,9 @@ def _letters(function: Function) -> dict[str, str]:
                 continue
             raise BadSource(
                 function.line,
-                f"{function.name} is a template over the value {kind} {name}: write a function that"
-                " calls it with a value that your program uses, in a file for --launcher",
+                f"{function.name} is a template over the parameter {kind} {name}: choose it with the"
+                f" arguments that your program uses, --op '{function.name}<...>', or write a"
+                " function that calls it, in a file for --launcher",
             )
         wanted = next((c for c, pattern in _NAMED.items() if pattern.search(name)), "U")
         wanted = wanted if letters else "T"
