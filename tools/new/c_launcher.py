@@ -249,8 +249,8 @@ def _letters(function: Function) -> dict[str, str]:
                 continue
             raise BadSource(
                 function.line,
-                f"{function.name} is a template over the parameter {kind} {name}: choose it with the"
-                f" arguments that your program uses, --op '{function.name}<...>', or write a"
+                f"{function.name} is a template over the parameter {kind} {name}: choose it with"
+                f" the arguments that your program uses, --op '{function.name}<...>', or write a"
                 " function that calls it, in a file for --launcher",
             )
         wanted = next((c for c, pattern in _NAMED.items() if pattern.search(name)), "U")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from astra_chat.tools.case import Case
 from astra_chat.tools.new.draft import Tensor
 from astra_chat.tools.new.written_shapes import doubted, same_sizes
-from astra_chat.tools.case import Case
 
 
 def test_a_number_that_all_cases_have_as_a_size_is_in_doubt() -> None:
