@@ -5,6 +5,7 @@ source           tokens of a kernel file with their places, and the functions it
 kernel_folder    the files of a folder that a kernel needs
 project          what a kernel's files include of their project
 stated           what comments and checks state of shapes, sizes and dtypes
+tensor_matcher   the same from SGLang's TensorMatcher
 aliases          second names of tensors in a host function
 like_named       what kernels say of their parameters with a tensor's name
 layout           shapes and strides, from code, comments and checks together
@@ -12,6 +13,7 @@ c_launcher       a file with a launcher in plain C++
 written_launcher  launcher.cu: a plain function around a kernel, or what takes structs
 structs          plain fields of structs, and which types are objects
 framework        what a torch C++ extension or a tvm-ffi file exports
+instance         a template or a static member function, chosen with its arguments
 callable         what callers of a file use of it
 unjudged_functions  what of a user's file a candidate leaves as it is
 extension        an exported function of such a file as a draft

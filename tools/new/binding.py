@@ -35,7 +35,7 @@ def binding_of(export: Export, parameters: Sequence[Parameter], draft: Draft) ->
     returned = [t.name for t in draft.tensors if t.name not in names and t.access == "write"]
     called = "function" if export.kind == "plain" else "operator"
     scope = [*export.function.namespaces, export.name] if called == "function" else [export.name]
-    table: dict[str, object] = {called: "::".join(scope), "args": passed}
+    table: dict[str, object] = {called: export.spelt or "::".join(scope), "args": passed}
     if returned:
         table["returns"] = returned
     return {"binding": table, "unbound": tuple(doubts)}

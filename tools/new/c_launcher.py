@@ -249,8 +249,9 @@ def _letters(function: Function) -> dict[str, str]:
                 continue
             raise BadSource(
                 function.line,
-                f"{function.name} has the template parameter {kind} {name}: write a function that"
-                " calls it with a value that your program uses, in a file for --launcher",
+                f"{function.name} has the template parameter {kind} {name}: choose it with"
+                f" the arguments that your program uses, --op '{function.name}<...>', or write a"
+                " function that calls it, in a file for --launcher",
             )
         wanted = next((c for c, pattern in _NAMED.items() if pattern.search(name)), "U")
         wanted = wanted if letters else "T"
@@ -276,6 +277,10 @@ def _read(
     elif INTEGERS.fullmatch(kind) and (found := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
         reading.codes.append((found[1] or "t").upper())
         reading.passed.append({"code": reading.codes[-1]})
+    elif INTEGERS.fullmatch(kind) and alike.is_block(parameter.name):
+        doubt = "the threads of a block that callers ask for"
+        reading.scalars.append(DraftScalar(name, "int64_t", parameter.default or "256", doubt))
+        reading.passed.append(name)
     elif INTEGERS.fullmatch(kind):
         reading.integers.append(DraftScalar(name, "int64_t", parameter.default))
         reading.passed.append(name)

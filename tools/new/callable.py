@@ -28,7 +28,7 @@ def other_functions(task: Task, text: str) -> dict[str, Function]:
     binding = task.binding
     if binding is None or binding.launcher:
         return {}
-    called = binding.called.partition("<")[0].rpartition("::")[2]
+    called = binding.name
     return {name: one for name, one in callable_functions(text).items() if name != called}
 
 

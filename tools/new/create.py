@@ -11,6 +11,7 @@ from astra_chat.tools.new import c_launcher, definition, extension, framework, m
 from astra_chat.tools.new import written_launcher as written
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
+from astra_chat.tools.new.instance import choice, instance_of, is_spelt
 from astra_chat.tools.new.kernel_folder import kernel_files
 from astra_chat.tools.new.macro_guards import guarding_macro
 from astra_chat.tools.new.project import Project, Search, near_headers, project_of, text_of
@@ -201,22 +202,29 @@ def draft_of(
     """What a kernel file offers, as a draft; `shapes` are known from elsewhere, `launcher` is a
     text of the user's that follows the file. Raises BadInput."""
     file, source = source, readable(source)
-    headers = {name: readable(text) for name, text in near_headers(source, headers or {})}
+    every_header = headers or {}
+    headers = {name: readable(text) for name, text in near_headers(source, every_header)}
     every = pieces(source)
     plain = code(every)
     defined = functions(plain)
     names, shapes = {piece.text for piece in plain}, shapes or {}
     names |= {piece.text for piece in pieces(launcher)}
     entries = (name, *(f"{name}_{word}" for word in ("launcher", "entry", "of_task")))
+    declared = "\n".join(every_header.values())
+    names |= {word for word in entries if re.search(rf"\b{word}\b", declared)}
     entry = next(word for word in entries if word not in names | KEYWORDS)
+    if function and is_spelt(function) and not launcher:
+        return replace(_spelt(function, source, entry, headers, shapes), baseline=file)
     exports = [] if launcher else framework.exports(plain, defined)
     if not launcher and (not exports or function not in (None, *(e.name for e in exports))):
         host = framework.host_functions(plain, defined)
         exports += [one for one in host if one.name == function or not exports]
     if exports and (function in (None, *(e.name for e in exports)) or not _has(defined, function)):
         chosen = _chosen([e.name for e in exports], function, "exports")
-        draft = extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
+        draft = extension.draft_of(exports[chosen], source, entry, headers, shapes)
         return replace(draft, baseline=file)
+    if not (function or launcher) and (sentence := choice(plain)):
+        raise BadInput(sentence)
     sources = [source, *headers.values()]
     inner = ""
     if not launcher:
@@ -234,6 +242,25 @@ def draft_of(
         if not launcher
         else replace(draft, binding={**draft.binding, "launcher": written.FILE})
     )
+
+
+def _spelt(
+    name: str,
+    source: str,
+    entry: str,
+    headers: Mapping[str, str],
+    shapes: Mapping[str, tuple[str, ...]],
+) -> Draft:
+    """The draft of a function that is chosen with its template arguments or its class."""
+    found = instance_of(name, source, headers)
+    function = found.function
+    if any(framework.TENSOR.search(p.type) for p in function.parameters):
+        export = framework.Export(function.name, function, "", "plain", found.called)
+        draft = extension.draft_of(export, found.source, entry, headers, shapes)
+    else:
+        draft = c_launcher.draft_of(function, [found.source, *headers.values()], entry, shapes)
+    own = {"function": found.called, **({"signature": found.signature} if found.signature else {})}
+    return replace(draft, binding={**draft.binding, **own})
 
 
 def _is_host(function: Function, structs: Structs) -> bool:

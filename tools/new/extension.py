@@ -15,7 +15,7 @@ from astra_chat.tools.new.draft import (
     access_of,
     is_no_size,
 )
-from astra_chat.tools.new.framework import Export, exports, host_functions
+from astra_chat.tools.new.framework import Export, same_export
 from astra_chat.tools.new.host_function import Facts, facts_of
 from astra_chat.tools.new.layout import GUESSED, TensorShapes, expression, layout_of, strides_of
 from astra_chat.tools.new.like_named import Alike, LikeNamed
@@ -75,7 +75,6 @@ class _Reading:
 def draft_of(
     export: Export,
     source: str,
-    defined: Sequence[Function],
     entry: str,
     headers: Mapping[str, str],
     shapes: Mapping[str, tuple[str, ...]],
@@ -86,9 +85,7 @@ def draft_of(
     for rewrite in _REWRITES:
         source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
-        defined = functions(plain)
-        offered = [*exports(plain, defined), *host_functions(plain, defined)]
-        export = next(e for e in offered if e.name == export.name)
+        export = same_export(export, plain)
     function, facts = export.function, facts_of(export.function, plain)
     reading, said = _parameters(export, facts), stated(export.function, source, plain)
     said.comments |= known
@@ -326,6 +323,8 @@ def _sizes_and_scalars(
             scalars.append(replace(integer, doubt=doubt))
         else:
             dims.append(integer.name)
+    if not dims and not any(t.shape for t in tensors):
+        dims = [LISTED_SIZE]
     return _as_in_shapes(dims, tensors), [*scalars, *reading.scalars]
 
 

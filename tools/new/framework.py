@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from astra_chat.tools.new.source import Function, Piece, closing, split
+from astra_chat.tools.new.source import Function, Piece, closing, functions, split
 
 TVM_EXPORT = "TVM_FFI_DLL_EXPORT_TYPED_FUNC"
 TVM_BLOCK = "TVM_FFI_STATIC_INIT_BLOCK"
@@ -27,6 +27,8 @@ class Export:
     """Torch's schema, such as "f(Tensor x, Tensor! out) -> ()"; "" where none is given."""
     kind: str
     """torch, tvm-ffi, or plain: a host function that nothing registers."""
+    spelt: str = ""
+    """The name with scope and template arguments; "" for one that the file exports."""
 
 
 def is_module(function: Function) -> bool:
@@ -54,6 +56,21 @@ def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export
         for name, (target, kind) in named.items()
         if target in by_name
     ]
+
+
+def same_export(export: Export, pieces: Sequence[Piece]) -> Export:
+    """The export as `pieces`, a changed text of the file, have it."""
+    if export.spelt:
+        own = export.function
+        same = (
+            f
+            for f in functions(pieces, classes=True)
+            if (f.name, f.namespaces, f.line) == (own.name, own.namespaces, own.line)
+        )
+        return replace(export, function=next(same))
+    defined = functions(pieces)
+    offered = [*exports(pieces, defined), *host_functions(pieces, defined)]
+    return next(one for one in offered if one.name == export.name)
 
 
 def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:

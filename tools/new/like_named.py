@@ -25,6 +25,8 @@ _QUALIFIERS = re.compile(
     r"\b(const|volatile|__restrict__|__restrict|__grid_constant__|struct|typename)\b|[*&\[\]]"
 )
 
+_BLOCK = re.compile(r"<<<[^;]*?,\s*(\w+)\s*(?:,|>>>)")
+
 
 @dataclass
 class Alike:
@@ -43,6 +45,7 @@ class LikeNamed:
     def __init__(self, sources: Sequence[str], function: Function) -> None:
         """`function` is in the first of them; headers follow."""
         found: list[tuple[Function, str]] = []
+        self._blocks = {name for source in sources for name in _BLOCK.findall(source)}
         words: dict[str, set[str]] = {}
         for source in sources:
             every = pieces(source)
@@ -53,6 +56,8 @@ class LikeNamed:
                 found.append((one, source))
                 body = {p.text for p in plain[one.body : one.close]}
                 words.setdefault(one.name, set()).update(body)
+        own = code(pieces(sources[0]))[function.body : function.close]
+        words.setdefault(function.name, set()).update(p.text for p in own)
         reached = _reached(function.name, words)
         kernels = [pair for pair in found if "__global__" in pair[0].returns]
         others = [pair for pair in found if "__global__" not in pair[0].returns]
@@ -71,6 +76,10 @@ class LikeNamed:
                 known.elements.append(kind)
             known.comments += comment_shapes(function, source).get(parameter.name, ())
         return known
+
+    def is_block(self, name: str) -> bool:
+        """Whether launches have it as their block: k<<<grid, name>>>."""
+        return name in self._blocks
 
     def _named(self, name: str) -> Iterator[tuple[Function, str, Parameter]]:
         for function, source in self._functions:

@@ -220,7 +220,9 @@ def _listed(command: Sequence[str], path: Path) -> list[str]:
         raise BadInput(f"{path}: the preprocessor did not finish") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        raise BadInput(f"{path}: {next((line for line in lines if 'error:' in line), lines[0])}")
+        first = next((line for line in lines if "error:" in line), lines[0])
+        macro = "; -D NAME[=VALUE] defines a macro that your project's build defines"
+        raise BadInput(f"{path}: {first}{macro if '#error' in first else ''}")
     words = _DEPENDENCY.findall(done.stdout.replace("\\\n", " "))
     return [re.sub(r"\\(.)", r"\1", word) for word in words if not word.endswith(".o:")]
 

@@ -55,7 +55,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that the source gives a body, outside of classes."""
+    """A function that the source gives a body."""
 
     name: str
     returns: str
@@ -72,15 +72,12 @@ class Function:
     end: int = 0
     """Where its body ends in the source."""
     namespaces: tuple[str, ...] = ()
-    """Those that have names, from the outermost; an extern "C" function needs none."""
+    """Those that have names, then classes, from the outermost; none matters to extern "C"."""
 
     @property
     def template(self) -> tuple[tuple[str, str, str], ...]:
         """Kind, name and default of each template parameter: ("typename", "T", "")."""
-        head = re.match(r"template < (.*?) > (?!,|>)", f"{self.returns} ")
-        parts = head[1].split(" , ") if head else []
-        found = (re.fullmatch(r"(.*?) ?(\w+)(?: = (.*))?", part) for part in parts)
-        return tuple((m[1], m[2], m[3] or "") for m in found if m)
+        return template_parameters(self.returns)
 
     @property
     def type_parameters(self) -> tuple[str, ...]:
@@ -171,18 +168,38 @@ def closing(pieces: Sequence[Piece], start: int) -> int:
     return len(pieces) - 1
 
 
-def functions(pieces: Sequence[Piece]) -> list[Function]:
-    """Functions defined at namespace level, in order; `found` is code without directives."""
+def template_parameters(head: str) -> tuple[tuple[str, str, str], ...]:
+    """Kind, name and default of each template parameter in words such as "template < int N >"."""
+    words = head.replace(">>>", "> > >").split()
+    if words[:2] != ["template", "<"]:
+        return ()
+    parts, depth = [list[str]()], 1
+    for word in words[2:]:
+        depth += (word == "<") - (word == ">")
+        if depth == 0:
+            break
+        if word == "," and depth == 1:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    found = (re.fullmatch(r"(.*?) ?(\w+)(?: = (.*))?", " ".join(part)) for part in parts)
+    return tuple((m[1], m[2], m[3] or "") for m in found if m)
+
+
+def functions(pieces: Sequence[Piece], classes: bool = False) -> list[Function]:
+    """Functions defined at namespace level, in order, and those in `classes` if wanted; `pieces` is
+    code without directives."""
     done: list[Function] = []
     index, head, c_blocks, spaces = 0, 0, [False], list[str]()
     while index < len(pieces):
         text = pieces[index].text
         if text == "{":
             head_words = [p.text for p in pieces[head:index]]
-            if opens_scope(head_words):
+            name = class_name(head_words) if classes else ""
+            if name or opens_scope(head_words):
                 c_blocks.append(head_words[-2:] == ["extern", '"C"'] or c_blocks[-1])
                 named = "".join(word for word in head_words if word not in ("extern", '"C"'))
-                spaces.append(named.rpartition("namespace")[2])
+                spaces.append(name or named.rpartition("namespace")[2])
                 index, head = index + 1, index + 1
                 continue
             if function := _function(pieces, head, index, c_blocks[-1], spaces):
@@ -197,8 +214,16 @@ def functions(pieces: Sequence[Piece]) -> list[Function]:
                 c_blocks.pop()
                 spaces.pop()
             head = index + 1
+        elif text == ":" and pieces[index - 1].text in ("public", "private", "protected"):
+            head = index + 1
         index += 1
     return done
+
+
+def class_name(words: Sequence[str]) -> str:
+    """The name of the class whose body follows these words; "" if none does."""
+    found = re.search(r"(?<!< )(?<!, )\b(?:struct|class) (\w+)( final)?( :.*)?$", " ".join(words))
+    return found[1] if found and "(" not in words else ""
 
 
 def opens_scope(words: Sequence[str]) -> bool:

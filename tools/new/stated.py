@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.new.aliases import aliases, without_aliases
 from astra_chat.tools.new.source import Function, Piece, closing
+from astra_chat.tools.new.tensor_matcher import matched
 from astra_chat.tools.types import DTypeName
 
 Shape = tuple[str, ...]
@@ -55,6 +56,10 @@ class Stated:
 def stated(function: Function, source: str, pieces: Sequence[Piece]) -> Stated:
     """Read the comments at a function's parameters and before it, and the checks in its body."""
     found = Stated(comments=comment_shapes(function, source))
+    for tensor, shape, dtypes in matched(source[function.start : function.end]):
+        found.comments[tensor] = [shape]
+        if dtypes:
+            found.dtypes[tensor] = dtypes
     first_names = aliases(function, pieces)
     tensors = {parameter.name for parameter in function.parameters}
     for name, arguments in _checks(function, pieces):

@@ -369,7 +369,8 @@ def _elsewhere(made: Build) -> str:
         return ""
     return (
         f"; it calls {', '.join(dict.fromkeys(names))}, which another file of the project defines:"
-        " define it in a file for --launcher, or in launcher.cu under [binding]"
+        " add that file with another --from, or define it in a file for --launcher or in"
+        " launcher.cu under [binding]"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -55,7 +55,25 @@ def with_written_shapes(draft: Draft, task: Task, made: Build) -> Draft:
     written = _written(task, made, cases, guessed(draft))
     args = {arg.name: arg for arg in task.args}
     told = {name: _told(args[name], cases, counts) for name, counts in written.items()}
-    return replace(draft, tensors=tuple(_with(t, told.get(t.name)) for t in draft.tensors))
+    made_of = tuple(_with(t, told.get(t.name)) for t in draft.tensors)
+    same = same_sizes(cases)
+    return replace(draft, tensors=tuple(doubted(t, told.get(t.name), same) for t in made_of))
+
+
+def same_sizes(cases: Sequence[Case]) -> dict[str, list[str]]:
+    """Dims that have one size in all cases, by that size."""
+    found: dict[str, list[str]] = {}
+    for dim, size in cases[0].dims.items():
+        if all(case.dims[dim] == size for case in cases):
+            found.setdefault(str(size), []).append(dim)
+    return found
+
+
+def doubted(tensor: Tensor, told: str | None, same: Mapping[str, Sequence[str]]) -> Tensor:
+    """With a doubt where a number of its shape may be a dim: the cases cannot tell these apart."""
+    numbers = [number for number in re.findall(r"\b\d+\b", told or "") if number in same]
+    doubts = [f"is {number} this number, or {' or '.join(same[number])}?" for number in numbers]
+    return replace(tensor, doubts=(*tensor.doubts, *dict.fromkeys(doubts)))
 
 
 def _cases(task: Task) -> Iterator[Case]:

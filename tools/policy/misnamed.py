@@ -16,7 +16,7 @@ def misnamed(task: Task, source: str) -> str:
     binding = task.binding
     if binding is None or binding.launcher:
         return ""
-    name = binding.called.partition("<")[0].rpartition("::")[2]
+    name = binding.name
     texts = (source, *task.header_texts().values())
     if any(re.search(rf"\b(?:{name}|{task.entry})\b", text) for text in texts):
         return ""

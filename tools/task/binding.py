@@ -16,7 +16,10 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 from astra_chat.tools.task.contract import Name, Variable
 from astra_chat.tools.types import DTYPES, DTypeName, Value
 
-CppName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w:, ]*>)?$")]
+CppName = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z_]\w*(<[\w:, <>]*>)?(::[A-Za-z_]\w*(<[\w:, <>]*>)?)*$"),
+]
 
 
 LauncherFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*\.cu$")]
@@ -86,14 +89,22 @@ class Binding(Value):
     @property
     def template_variables(self) -> tuple[str, ...]:
         """Names of one capital letter among the function's template arguments."""
-        arguments = (self.function or "").partition("<")[2].rstrip(">")
-        words = (word.strip() for word in arguments.split(","))
-        return tuple(word for word in words if re.fullmatch("[A-Z]", word))
+        words = re.findall(r"[<,]\s*([A-Z])(?=\s*[,>])", self.function or "")
+        return tuple(dict.fromkeys(words))
 
     @property
     def called(self) -> str:
         """The name of what is called."""
         return self.operator or self.function or ""
+
+    @property
+    def name(self) -> str:
+        """The last name of what is called: run of ns::Kernel<float, 4>::run."""
+        plain, depth = "", 0
+        for letter in self.called:
+            depth += (letter == "<") - (letter == ">")
+            plain += letter if depth == 0 and letter != ">" else ""
+        return plain.rpartition("::")[2]
 
     def unknown(self, tensors: set[str], others: set[str], variables: set[str]) -> Iterator[str]:
         """What it names that the contract lacks."""

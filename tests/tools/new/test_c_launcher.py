@@ -70,6 +70,23 @@ def test_a_template_is_called_by_the_dtype_of_a_case() -> None:
     assert found.binding == {"function": "ns::go<T>", "args": ["y", "n", "a", {}]}
 
 
+def test_a_block_that_callers_choose_is_a_number_and_no_size() -> None:
+    source = (
+        "__global__ void k(float* y, int n) { y[0] = n; }\n"
+        "void inner(float* y, int n, int width) { k<<<n / width, width>>>(y, n); }\n"
+        "void go(float* y, int n, const int width) { inner(y, n, width); }\n"
+    )
+    found = draft_of(source, "mine", None)
+    assert found.dims == ("n",)
+    assert [(s.name, s.value) for s in found.scalars] == [("width", "256")]
+
+
+def test_the_entry_is_no_name_of_a_header_that_no_included_file_is_near() -> None:
+    source = launcher("float* y, int n, cudaStream_t s")
+    found = draft_of(source, "mine", None, {"project/far.h": "struct own* mine(int);"})
+    assert found.entry == "mine_launcher"
+
+
 def test_a_stride_belongs_to_the_tensor_of_the_longest_name() -> None:
     source = launcher(
         "const float* key, float* key_cache, int rows, int d, int key_stride, int key_cache_stride,"
