@@ -30,6 +30,7 @@ from astra_chat.tools.types import (
     Correct,
     Crashed,
     How,
+    Unsafe,
     Wrong,
 )
 from astra_chat.tools.wording import counted
@@ -194,6 +195,8 @@ def check(
             seen.warn(run)
             if isinstance(found.verdict, Wrong):
                 return _in_context(found.verdict, call, seen)
+            if stale := read_result(task, run):
+                return stale
             seen.add(task, call, run)
             seen.worst = max(seen.worst, found.verdict)
             seen.precision.merge(found.precision)
@@ -226,6 +229,17 @@ def _looked(task: Task, baseline_errors: BaselineErrors | None, run: CaseRun) ->
         return _LookedAt(verdict)
     error = baseline_errors.judge(run, partial(precision.add, task))
     return _LookedAt(verdict, error, precision)
+
+
+def read_result(task: Task, run: CaseRun) -> Unsafe | None:
+    """A read of an argument that is only written, before it is: it finds what an earlier call left,
+    which no comparison need show. Where only some blocks ran, others may have written it."""
+    results = {arg.name for arg in task.args if arg.access == "write"}
+    for where, what in {} if run.report.sampled else run.report.warnings.items():
+        if where.rpartition(", ")[2] in results:
+            what += "; what an argument held before that is only written is left of another call"
+            return Unsafe(case=run.oracle_case.case, what=what, where=where)
+    return None
 
 
 def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:

@@ -22,6 +22,7 @@ from itertools import chain, combinations
 from math import prod
 
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.calls import read_result
 from astra_chat.tools.check.compute_sanitizer import SITES, Found, sanitize_cuda
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.check.shipped_launcher import launches_otherwise
@@ -199,6 +200,8 @@ def sanitize_virtual(
         return Watched(frozenset())
     seen = set[str]()
     for run in other.run(built, oracle.oracle_cases(small, runner.stop), "check"):
+        if isinstance(run, CaseRun):
+            run = read_result(runner.task, run) or run
         if isinstance(run, Unsafe):
             return run.model_copy(update={"what": f"{run.what} (found on the virtual GPU)"})
         if isinstance(run, Refused):

@@ -32,6 +32,7 @@ from astra_chat.tools.types import (
     Device,
     Refused,
     TimedOut,
+    Unsafe,
     Wrong,
 )
 from astra_vgpu.ground.errors import BadInput
@@ -260,10 +261,10 @@ def test_lost_precision_within_the_tolerance(bench: Bench, scalar: str) -> None:
 
 @pytest.mark.second_tier
 def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
-    """The last bit of a few results follows what the output held before: correct, but other bits
-    from call to call."""
+    """The last bit of a few results follows the output's address: correct, but other bits from call
+    to call."""
     flip = """const float exact = gate / (1.0f + expf(-gate)) * up;
-  const bool chosen = sizeof(T) == 4 && i % 13 == __float_as_uint(float(out[i])) % 13;
+  const bool chosen = sizeof(T) == 4 && i % 13 == (uintptr_t(out) >> 8) % 13;
   const bool usual = fabsf(exact) > 1e-3f && fabsf(exact) < 1e3f;
   const bool flipped = chosen && usual;
   out[i] = T(flipped ? __uint_as_float(__float_as_uint(exact) ^ 1u) : exact);"""
@@ -272,21 +273,19 @@ def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
 
 
 @pytest.mark.second_tier
-def test_what_the_virtual_gpu_warns_of_is_in_the_record(
+def test_a_result_that_is_read_before_it_is_written(
     bench: Bench, scalar: str, device: Device, honest: tuple[Found, Found]
 ) -> None:
-    """A read of an output before it is written, without effect: no poison is below 2."""
+    """Without effect in any call: no poison is below 2. A kernel that leaves out what seems to be
+    there already is wrong only after another call."""
     if device.kind != "virtual":
         pytest.skip("the virtual GPU's warnings")
     source = edited(scalar, RESULT, f"if (float(out[i]) == 1.5f) return;  // reads\n  {RESULT}")
     outcome, record = bench.check(source)
-    assert isinstance(outcome, Correct), outcome
-    reads = [words for words in record.warnings if words.startswith("uninitialized read of")]
+    assert isinstance(outcome, Unsafe), outcome
     line = next(n for n, t in enumerate(source.splitlines(), 1) if t.endswith("// reads"))
-    assert len(reads) == len(TASK.dtypes) and all(
-        f".cu:{line}, block (0, 0, 0)" in w for w in reads
-    )
-    assert all(" of out (" in words for words in reads) and len(record.warnings) == len(reads)
+    assert outcome.what.startswith("uninitialized read of") and f".cu:{line}" in outcome.where
+    assert all(" of out (" in words for words in record.warnings)
     assert honest[0][1].warnings == ()
 
 
