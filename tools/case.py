@@ -69,6 +69,9 @@ LARGE_ROWS = 2**49
 """Bit of a seed, above those of a drawn one: some rows of special values hold one largest number or
 one infinity, and no NaN, which would hide what becomes of it."""
 
+ONE_PLACE = 2**50
+"""Bit of a seed: all entries of an index that may be equal are, but for those of "no entry"."""
+
 
 def large_sign(seed: int) -> float:
     """Sign of the large numbers of a case with this seed: 1.0 or -1.0."""

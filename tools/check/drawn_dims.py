@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.contradictions import legal_points
 from astra_chat.tools.task.domain import MAX_BYTES, Combination
 from astra_chat.tools.task.folder import Task
@@ -238,6 +239,20 @@ def estimated_us(task: Task, kind: Combination, dims: Mapping[str, int]) -> floa
     except ZeroDivisionError:
         return math.inf
     return ROW_US * rows + BYTE_US * size
+
+
+def of_many_entries(task: Task, kind: Combination, arg: Arg, most_bytes: int) -> Dims | None:
+    """As many elements of an argument as a call of so many bytes has, all else at its least; None
+    where the relations between dims allow no such call."""
+    low, fits = least(task, kind), within_bytes(task, kind, most_bytes)
+    counted, dims = list[str](), low
+    for name in task.dims:
+        more = {**low, name: 2 * max(1, low[name])}
+        if math.prod(arg.shape_of(kind.case(more))) > math.prod(arg.shape_of(kind.case(low))):
+            counted.append(name)
+            units = most_units(task, kind, dims, name, fits)
+            dims = {**dims, name: units * task.dims[name].step(kind.dtype)}
+    return legal_near(task, kind, dims, counted)
 
 
 def most_units(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from astra_chat.tools.case import USUAL_SEED_BITS
+from astra_chat.tools.case import ONE_PLACE, USUAL_SEED_BITS
 from astra_chat.tools.check.covering_cases import covering_cases
 from astra_chat.tools.check.drawn_dims import (
     Dims,
@@ -24,6 +24,7 @@ from astra_chat.tools.check.drawn_dims import (
     at_even_distances,
     near_least,
     odd,
+    of_many_entries,
     of_many_rows,
 )
 from astra_chat.tools.check.drawn_large import EXTREMES, drawn_seed, with_large_values
@@ -152,6 +153,7 @@ def draw_shared(
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_large(task, kind, dims, rng))
+    cases += () if confirming else _entries_of_one_place(task, rng)
     when: When = "confirming" if confirming else "shared"
     cases += _on_purpose(task, rng, when)
     placed = list(lying(task, cases, rng))
@@ -188,6 +190,17 @@ def _on_purpose(task: Task, rng: random.Random, when: When) -> Iterator[Case]:
         case = _case(task, kind, odd(task, kind, rng, SHARED_BYTES), rng, "normal")
         there = {name: of for name, of in families.items() if name not in case.absent}
         yield case.model_copy(update={"families": there})
+
+
+def _entries_of_one_place(task: Task, rng: random.Random) -> Iterator[Case]:
+    """Yields for each index whose entries may be equal a call of many that are: a count of them
+    overflows 16 bits, if the contract allows so many."""
+    for arg in task.args:
+        if arg.index is not None and arg.index.kind in ("any", "sorted"):
+            kind = rng.choice(task.combinations)
+            if dims := of_many_entries(task, kind, arg, MANY_ROWS_BYTES):
+                case = _case(task, kind, dims, rng, "normal", arg.name)
+                yield case.model_copy(update={"seed": case.seed | ONE_PLACE})
 
 
 def _one_not_aligned(task: Task, rng: random.Random, when: When) -> Iterator[Case]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
+from astra_chat.tools.case import ONE_PLACE, SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import Case
 
@@ -54,6 +54,8 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
             draw = rng.choice(_LENGTHS)
         elif draw is _slots and rng.randrange(IN_RUNS_IN) == 0:
             draw = _slots_in_runs
+    if may_meet and case.seed & ONE_PLACE:
+        share, draw = arg.index.none_share, _one_place
     if arg.index.none is not None and high <= low:
         drawn = torch.full(shape, arg.index.none)
     else:

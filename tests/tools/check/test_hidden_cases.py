@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from astra_chat.tools.case import LARGE_ROWS, large_sign
+from astra_chat.tools.case import LARGE_ROWS, ONE_PLACE, large_sign
 from astra_chat.tools.check.drawn_dims import MUCH
 from astra_chat.tools.check.drawn_values import OF_ARGUMENTS, SMALL, small_together
 from astra_chat.tools.check.hidden_cases import (
@@ -312,3 +312,11 @@ def test_every_check_has_large_numbers_in_rows_without_nan(name: str) -> None:
         for arg in (arg for arg in task.args if arg.has_families):
             there = [c for c in cases if c.families.get(arg.name) == "magnitudes"]
             assert any(large_sign(c.seed) > 0 and arg.shape_of(c)[-1] > 1 for c in there)
+
+
+def test_every_check_has_so_many_equal_indices_that_16_bits_do_not_count_them() -> None:
+    task = find_task("moe_align_block_size")
+    for seed in range(3):
+        (case,) = (c for c in draw_shared(task, random.Random(seed)) if c.seed & ONE_PLACE)
+        assert case.dims["tokens"] * case.dims["topk"] * 0.9 > 2**16
+        task.require_legal(case)

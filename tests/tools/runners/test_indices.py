@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
+from astra_chat.tools.case import ONE_PLACE, SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.runners.indices import SHUFFLED, draw_indices
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import Case
@@ -156,3 +156,9 @@ def test_lengths_are_all_least_all_greatest_or_one_long_among_short() -> None:
 def test_lengths_of_timed_cases_are_spread() -> None:
     found = drawn(3, (400,), **{"from": 0, "below": 101, "kind": "lengths"})
     assert len(found.unique()) > 60
+
+
+def test_all_entries_of_a_case_of_one_place_are_equal_or_none() -> None:
+    found = drawn(1, case_seed=ONE_PLACE | 2**47, below=300, none=-1)
+    assert len(found.unique()) == 2 and (found == -1).any()
+    assert len(drawn(1, below=300).unique()) > 2
