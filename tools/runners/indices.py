@@ -62,11 +62,19 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
         drawn = draw(generator, shape, low, high)
     if arg.index.kind == "sorted":
         drawn = drawn.sort(dim=-1).values
-    if arg.index.none is not None and drawn.numel():
-        nothing = torch.rand(shape, generator=generator) < share
-        drawn = torch.where(nothing, arg.index.none, drawn)
-    found: torch.Tensor = drawn.to(getattr(torch, arg.dtype_of(case)))
+    found: torch.Tensor = _with_none(generator, drawn, share, arg.index.none).to(
+        getattr(torch, arg.dtype_of(case))
+    )
     return found
+
+
+def _with_none(
+    g: torch.Generator, drawn: torch.Tensor, share: float, none: int | None
+) -> torch.Tensor:
+    """A share of the entries means "no entry", where a number does."""
+    if none is None or not drawn.numel():
+        return drawn
+    return torch.where(torch.rand(drawn.shape, generator=g) < share, none, drawn)
 
 
 def _one_place(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
