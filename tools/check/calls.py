@@ -237,8 +237,9 @@ def read_result(task: Task, run: CaseRun) -> Unsafe | None:
     results = {arg.name for arg in task.args if arg.access == "write"}
     for where, what in {} if run.report.sampled else run.report.warnings.items():
         if where.rpartition(", ")[2] in results:
-            what += "; what an argument held before that is only written is left of another call"
-            return Unsafe(case=run.oracle_case.case, what=what, where=where)
+            read, _, place = what.partition(" (kernel ")
+            read += ": the contract says that it is only written, so it may hold anything before"
+            return Unsafe(case=run.oracle_case.case, what=read, where=f"kernel {place[:-1]}")
     return None
 
 
