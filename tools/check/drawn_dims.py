@@ -242,8 +242,8 @@ def estimated_us(task: Task, kind: Combination, dims: Mapping[str, int]) -> floa
 
 
 def of_many_entries(task: Task, kind: Combination, arg: Arg, most_bytes: int) -> Dims | None:
-    """As many elements of an argument as a call of so many bytes has, all else at its least; None
-    where the relations between dims allow no such call."""
+    """Returns dims that give the argument as many elements as fit in a call of `most_bytes`, with
+    all others at their least; None where the relations between dims allow no such call."""
     low, fits = least(task, kind), within_bytes(task, kind, most_bytes)
     counted, dims = list[str](), low
     for name in task.dims:

@@ -51,7 +51,7 @@ class _ModuleCalls:
         self._weights: dict[tuple[str, float, float], torch.Tensor] = {}
         """The one drawing of many weights, by argument and range."""
         self._wide: dict[str, torch.Tensor] = {}
-        """The same in float64, of the last range."""
+        """Many weights in float64, as drawn in the last range."""
 
     def ranges(self) -> dict[str, list[float]]:
         """Values of each argument: as wide as its own are, and of both signs where the module
