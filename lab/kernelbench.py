@@ -62,7 +62,7 @@ def _command(words: Sequence[str], folder: Path) -> tuple[float, str]:
     command = [sys.executable, "-m", "astra_chat", *words]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
-        lines = (done.stdout + done.stderr).strip().splitlines() or [""]
+        lines = (done.stdout.strip() or done.stderr.strip()).splitlines() or [""]
     except subprocess.TimeoutExpired:
         lines = [f"no answer within {LIMIT_S:.0f} s"]
     return round(time.monotonic() - began_s, 1), lines[-1]
