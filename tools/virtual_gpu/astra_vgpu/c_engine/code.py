@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from astra_vgpu.c_engine.steps import Step, Variables
 from astra_vgpu.isa.clocks import CYCLES_PER_STEP
-from astra_vgpu.lowering.float_stores import reads_integers
 from astra_vgpu.lowering.shared_arrays import SharedArray
 from astra_vgpu.numpy_engine.code import Place
 from astra_vgpu.ptx.modifiers import Modifiers
@@ -129,8 +128,6 @@ class Unit:
     """Whether a loop of the kernel looks at what others store: ordered_accesses.looks_in_loops."""
     float_stores: Mapping[int, str]
     """Float type of what a store writes, by its id(): float_stores.float_stores."""
-    computed_floats: frozenset[str]
-    """Registers that hold computed f32 alone: float_stores.computed_floats."""
     sums: frozenset[int]
     """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     deciding: frozenset[int]
@@ -224,9 +221,6 @@ class Code(Modifiers):
     def _register(self, register: Register, type_name: str) -> str:
         name, bits = f"x{self.unit.number(register)}", type_bits(type_name)
         narrowed = name if register.bits == bits else f"({raw_type(bits)}){name}"
-        is_float = register.name in self.unit.computed_floats and register.bits == bits == 32
-        if is_float and type_name not in ("f32", "f64") and reads_integers(self.instruction):
-            narrowed = f"float_bits({narrowed})"
         return typed(narrowed, type_name)
 
     def symbol(self, symbol: Symbol, bits: int) -> str:

@@ -261,9 +261,6 @@ INLINE float tanh_approx(float a) {
 EXTREMES(32, float, uint32_t, 0x7FFFFFFFu)
 EXTREMES(64, double, uint64_t, 0x7FF8000000000000u)
 
-/* The bits of a computed float: a GPU makes one NaN of all. */
-INLINE uint32_t float_bits(uint32_t a) { return nan32(f32(a)) ? 0x7FFFFFFFu : a; }
-
 /* `size` with the sign of a * b; a NaN stays as it is. */
 INLINE float product_sign(float size, float a, float b) {
   return nan32(size) ? size : f32(bits32(size) | ((bits32(a) ^ bits32(b)) & 0x80000000u));

@@ -13,7 +13,7 @@ from astra_vgpu.c_engine.code import Code, Unit
 from astra_vgpu.c_engine.control import translate_end
 from astra_vgpu.c_engine.steps import Step, block_text, find_uniform
 from astra_vgpu.lowering.control_flow import BasicBlock, local_registers
-from astra_vgpu.lowering.float_stores import computed_floats, float_stores
+from astra_vgpu.lowering.float_stores import float_stores
 from astra_vgpu.lowering.post_dominators import post_dominators
 from astra_vgpu.lowering.shared_arrays import SharedArray, reached_arrays
 from astra_vgpu.lowering.store_merging import store_runs
@@ -85,7 +85,6 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
         runs=store_runs(prepared.blocks),
         looks=prepared.looks,
         float_stores=float_stores(prepared.blocks),
-        computed_floats=computed_floats(prepared.blocks),
         sums=prepared.sums,
         deciding=prepared.deciding,
         data_reads=prepared.data_reads,

@@ -21,7 +21,6 @@ INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000, "f64": 0x7FF0_0
 """Bits of infinity by float type: those of a NaN are larger, apart from the sign."""
 _FOLLOWED = {"mov": slice(1, None), "selp": slice(1, 3), "shfl": slice(1, 2)}
 """Operands that become the result, by opcode family."""
-_MOVED = frozenset({*_FOLLOWED, "st"})
 _ANY_TYPE = frozenset({"ld", "ldmatrix", "ldu"})
 _UNKNOWN = frozenset({"?"})
 _MINIFLOATS = re.compile(r"u?e\dm\d")
@@ -34,20 +33,6 @@ def float_stores(blocks: Sequence[BasicBlock]) -> dict[int, str]:
     known = _register_types([i for i in body if destinations(i)])
     types = {id(i): _stored(i, known) for i in body if i.family == "st"}
     return {number: name for number, name in types.items() if name}
-
-
-def computed_floats(blocks: Sequence[BasicBlock]) -> frozenset[str]:
-    """Returns the registers that hold results of f32 arithmetic alone: a NaN in one is 0x7FFFFFFF
-    on a GPU, which instructions on integers see (reads_integers)."""
-    body = [instruction for block in blocks for instruction in block.instructions]
-    known = _register_types([i for i in body if destinations(i)])
-    return frozenset(name for name, types in known.items() if types == {"f32"})
-
-
-def reads_integers(instruction: Instruction) -> bool:
-    """Whether an instruction computes with the bits of its operands that are not floats: it does
-    not only move them."""
-    return instruction.family not in _MOVED
 
 
 def _stored(store: Instruction, known: dict[str, Types]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from astra_vgpu.isa.clocks import CLOCKS
-from astra_vgpu.lowering.float_stores import reads_integers
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.dtypes import (
     Array,
@@ -22,7 +21,6 @@ from astra_vgpu.numpy_engine.dtypes import (
     unsigned,
 )
 from astra_vgpu.numpy_engine.frame import Active, Frame
-from astra_vgpu.numpy_engine.rounding import float_bits
 from astra_vgpu.ptx.modifiers import Modifiers, needs_gpu
 from astra_vgpu.ptx.syntax import (
     Immediate,
@@ -87,8 +85,6 @@ class Unit:
     """id() of each ordered read that looks at no flag: data_reads.data_reads."""
     float_stores: Mapping[int, str] = field(default_factory=dict)
     """Float type of what a store writes, by its id(): float_stores.float_stores."""
-    computed_floats: frozenset[str] = frozenset()
-    """Registers that hold computed f32 alone: float_stores.computed_floats."""
     sums: frozenset[int] = frozenset()
     """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     numbers: dict[str, int] = field(default_factory=dict)
@@ -160,13 +156,6 @@ class Code(Modifiers):
         if register.bits > width:
             raw = unsigned(register.bits)
             return lambda f: resize(as_type(f.registers[number], raw), dtype)
-
-        if (
-            register.name in self.unit.computed_floats
-            and dtype.kind in "iu"
-            and reads_integers(self.instruction)
-        ):
-            return lambda f: float_bits(f.registers[number], dtype)
 
         def read(f: Frame) -> Array:
             value = f.registers[number]

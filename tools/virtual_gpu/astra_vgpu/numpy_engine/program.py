@@ -24,7 +24,7 @@ from astra_vgpu.lowering.control_flow import (
     local_registers,
 )
 from astra_vgpu.lowering.data_reads import data_reads
-from astra_vgpu.lowering.float_stores import computed_floats, float_stores
+from astra_vgpu.lowering.float_stores import float_stores
 from astra_vgpu.lowering.inline import FlatKernel, inline
 from astra_vgpu.lowering.local_memory import kept_in_registers
 from astra_vgpu.lowering.ordered_accesses import (
@@ -232,7 +232,6 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
         deciding=prepared.deciding,
         data_reads=prepared.data_reads,
         float_stores=float_stores(blocks),
-        computed_floats=computed_floats(blocks),
         sums=prepared.sums,
     )
     params = {p.name: p.offset for p in kernel.params}

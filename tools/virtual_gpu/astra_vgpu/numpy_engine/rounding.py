@@ -331,14 +331,6 @@ def _extreme(a: Array, b: Array, choose: Any, join: Any, keep_nan: bool) -> Arra
     return np.where(lost, canonical_nan(a.dtype), result) if lost.any() else result
 
 
-def float_bits(value: Array, dtype: Any) -> Array:
-    """The bits of computed float32 as integers: a GPU makes one NaN of all."""
-    given = value.view(np.float32)
-    bad = np.isnan(given)
-    chosen = np.where(bad, canonical_nan(given.dtype), given) if bad.any() else given
-    return chosen.view(dtype)
-
-
 def canonical_nan(dtype: Any) -> Array:
     bits = np.uint32(0x7FFFFFFF) if dtype == np.float32 else np.uint64(0x7FF8000000000000)
     return np.array(bits).view(dtype)
