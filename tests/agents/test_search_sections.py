@@ -146,8 +146,8 @@ def test_what_accept_accepts_is_shown_where_results_are_judged_by_it(context: Ch
         "cooperative launches with `grid.sync()`",
         "Atomics on results are allowed",
         "distributed shared memory",
-        "probabilities of attention before the second product",
-        "multiplied by an infinity",
+        "attention probabilities before the second product",
+        "from an infinity times a zero",
     ],
 )
 def test_the_rules_say_what_live_models_had_to_guess(said: str) -> None:

@@ -17,15 +17,6 @@ UNLUCKY = SCALAR.replace(
     "out[i] = (__float_as_uint(in[i]) & 0x1ff) == 0x123 ? 7.0f : 2.0f * in[i];",
 )
 """Wrong on one in 512 of the values that are drawn: which case shows it is chance."""
-OLD_RESULTS = SCALAR.replace(
-    "out[i] = 2.0f * in[i];",
-    "if (rows_seen(out[i])) out[i] = 2.0f * in[i];",
-).replace(
-    "__global__",
-    "__device__ bool rows_seen(float old) { return isnan(old) || fabsf(old) < 40.0f; }\n__global__",
-    1,
-)
-"""Leaves large old results where they lie: which call shows it hangs on the drawn poison."""
 
 
 def ran(words: list[str]) -> tuple[str, list[str]]:
@@ -37,14 +28,12 @@ def ran(words: list[str]) -> tuple[str, list[str]]:
     return verdict, shlex.split(line)[3:]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.second_tier
-@pytest.mark.parametrize("source", [UNLUCKY, OLD_RESULTS], ids=["inputs", "poison"])
 def test_the_printed_command_shows_the_same_failure(
-    task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+    task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = tmp_path / "a kernel.cu"
-    kernel.write_text(source)
+    kernel.write_text(UNLUCKY)
     words = ["check", str(task_folder), str(kernel), "--device", "virtual", "--trust"]
     monkeypatch.setenv(VARIABLE, "1")
     verdict, again = ran(words)

@@ -133,6 +133,7 @@ class Missing:
                                   "pyautogen", "openai", "torch"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())
+from astra_chat.cli.main import main
 main()
 """
 
