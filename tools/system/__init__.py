@@ -13,6 +13,6 @@ file_lock     a file that one process at a time has locked
 gpu_use       how long a judge held that lock and waited for it; NVML about that time
 whole_file    a file that the user asked for, written whole or not at all
 regular_file  opens a file that may be anybody's
-background    work begun before it is needed
+background    work begun before it is needed; folders removed while others work
 setup_env     makes .venv complete (`make setup`)
 """
