@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from astra_chat.tools.check.floats import Array, as_float
-from astra_chat.tools.check.kinds.elements import LEAST_NORMAL, group_places, scale_ratios, to_code
+from astra_chat.tools.check.kinds import LEAST_NORMAL, group_places, scale_ratios, to_code
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.contract import MEASURED

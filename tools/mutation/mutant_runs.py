@@ -16,8 +16,8 @@ from typing import TypeVar
 from astra_chat.tools.build.nvcc import build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw, draw_shared
+from astra_chat.tools.check.lost_cases import Failed
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.distribution import honest
+from astra_chat.tools.check.kinds import honest
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.protocol import CaseReport, FetchedSet
