@@ -20,7 +20,7 @@ from astra_chat.tools.check.floats import Array, beside_nearest, overflow_of, ro
 from astra_chat.tools.check.kinds import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
 from astra_chat.tools.check.norm import parts
-from astra_chat.tools.run.band_files import rounded_of, terms_of
+from astra_chat.tools.run.oracle import rounded_of, terms_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.precision import FLUSHED
 from astra_chat.tools.types import ITEM_BYTES, Wrong

@@ -18,9 +18,8 @@ from astra_chat.tools.check.error_norms import BaselineErrors, PrecisionSeen
 from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
-from astra_chat.tools.run.case_run import CaseRun, bytes_between
+from astra_chat.tools.run.case_run import CaseRun, bytes_between, looked_at
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.looked_at import looked_at
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import WatchedBytes
 from astra_chat.tools.run.requests import Call

@@ -22,7 +22,7 @@ import numpy as np
 from astra_chat.tools.check.bands import in_own_units, is_narrow
 from astra_chat.tools.check.floats import Array, rounded, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded
-from astra_chat.tools.run.band_files import terms_of
+from astra_chat.tools.run.oracle import terms_of
 from astra_chat.tools.types import Case, DTypeName, Wrong, is_float
 
 MODULI = (8, 16, 32, 64)

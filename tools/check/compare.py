@@ -25,9 +25,8 @@ from astra_chat.tools.check.kinds import (
     vocabulary,
 )
 from astra_chat.tools.check.measured_values import coded, group_scales, scale_places
-from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
-from astra_chat.tools.run.oracle import Answer, Outputs
+from astra_chat.tools.run.oracle import Answer, Outputs, is_stated
 from astra_chat.tools.task.buffer_layout import Mask
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Case, Wrong

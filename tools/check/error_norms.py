@@ -40,8 +40,8 @@ from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measure
 from astra_chat.tools.check.norm import Norm as Norm
 from astra_chat.tools.check.norm import off_nearest
 from astra_chat.tools.evaluation import ErrorNorm
-from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.oracle import is_stated
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, Wrong
 
