@@ -27,7 +27,7 @@ from astra_chat.tools.plan.process import RECORD_TIMEOUT_S
 from astra_chat.tools.plan.record import Outcome, record_each
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.system.background import begins_ahead
-from astra_chat.tools.system.fork_servers import server_of
+from astra_chat.tools.system.forked import server_of
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, Refused, TimedOut, Unsafe, Unsupported

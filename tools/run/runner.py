@@ -37,7 +37,7 @@ from astra_chat.tools.run.protocol import (
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
-from astra_chat.tools.system.fork_servers import server_of
+from astra_chat.tools.system.forked import server_of
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
 from astra_chat.tools.system.memory_watch import StepMemory
