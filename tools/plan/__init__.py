@@ -9,7 +9,7 @@ virtual_replay   runs plans on the virtual GPU
 parameter_reads  which bytes of its parameters a kernel reads
 stand_ins        drawn addresses in the place of device memory
 process          one recorder process: request, walls, what its end means
-report           what that process wrote, as values
+report           what that process wrote, as values; how a launch failed
 relocate         several recordings of a case made into one plan;
                  one where the host rounds otherwise
 audit            a plan held against cubin, buffers and GPU

@@ -1,6 +1,6 @@
 """Programs of child processes: the two runners, the oracle, the PTX translator. torch only here.
 
-oracle          inputs and float64 results from a task's reference.py
+oracle          inputs and float64 results from a task's reference.py; whether that is sound
 references      reference.py, or the function of PyTorch's that task.toml names
 modules         a PyTorch module as a function of its inputs and weights
 module_trace    reads such a module: its contract and its operators
@@ -12,9 +12,9 @@ bands           the sums of terms that a case's bands rest on
 values          value families: what the numbers of a case look like
 indices         legal values of index arguments, by the kind of the index
 arguments       shared by the runners: poison, files of a case, the candidate's library
-cuda            the runner on a real GPU: checks and times a candidate
+cuda            the runner on a real GPU: checks and times a candidate; two calls at once
 cuda_guarded    the blocks of a call between poisoned guards
-cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs
+cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs; all sets compared
 cuda_module     a module of PyTorch's in that loop, beside a candidate
 cuda_buffers    buffers for timing: rotation, and the L2 flush between cold launches
 cuda_sweep      many drawn cases, candidate beside baseline, compared on the device
