@@ -186,7 +186,7 @@ def _number(values: Array) -> Array:
 # The chi-square distribution is that of the statistic for many draws only, and least so far out in
 # the tail. So symbols are joined until each group expects LEAST_EXPECTED draws, and a result counts
 # as wrong where chi-square's own tail is below NOMINAL: then less than one honest result in 1 /
-# FALSE_ALARM is refused (tests/tools/check/kinds/test_distribution.py sums the exact binomial
+# FALSE_ALARM is refused (tests/tools/check/test_distribution.py sums the exact binomial
 # distribution).
 
 FALSE_ALARM = 1e-6

@@ -56,14 +56,6 @@ def pieces(task: Task, run: CaseRun) -> list[MeasuredPiece]:
     return [piece(task, arg, run, copy, PART) for arg in measured_args(task, run)]
 
 
-def elements(
-    task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
-) -> tuple[Array, Array, Array]:
-    """Returns `got`, `expected` and `ran` of `piece`."""
-    found = piece(task, arg, run, copy, most)
-    return found.got, found.expected, found.ran
-
-
 def piece(
     task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
 ) -> MeasuredPiece:
