@@ -13,7 +13,7 @@ from rich.live import Live
 
 from astra_chat.display.console import console
 from astra_chat.display.notes import note
-from astra_chat.display.progress_bars import Bars
+from astra_chat.display.step_bars import Bars
 from astra_chat.tools.progress import Progress
 
 EVERY_S = 20.0
