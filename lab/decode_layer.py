@@ -31,7 +31,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.session.export import export_best
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import Value, candidate_id

@@ -17,7 +17,7 @@ from astra_chat.package.winners import read_evaluation as saved_evaluation
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
 from astra_chat.transcript.reader import Transcript, read

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.intervals import mean_interval

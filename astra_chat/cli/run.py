@@ -93,7 +93,7 @@ def held(
 def _begin_servers() -> None:
     """Let the judge's processes load PyTorch while this one loads AutoGen: each takes seconds."""
     from astra_chat.tools.sandbox.policy import SandboxPolicy
-    from astra_chat.tools.system.fork_servers import TORCH, VIRTUAL
+    from astra_chat.tools.system.forked import TORCH, VIRTUAL
     from astra_chat.tools.system.subprocesses import child_environment
 
     for server in (TORCH, VIRTUAL):

@@ -13,8 +13,7 @@ from pydantic import Field, ValidationError
 
 from astra_chat.agents.memory_cards import MemoryCard
 from astra_chat.memory.cards import task_class
-from astra_chat.tools.system.file_lock import locked
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import locked, write_whole
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis, Value
 from astra_vgpu.ground.errors import BadInput, reading

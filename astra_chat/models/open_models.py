@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from astra_chat.models.mailbox import MailboxModels
-from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.openai_client import OpenAIModels
 from astra_chat.models.recording import Recording
 from astra_chat.models.run_models import Models, RecordedModels, RunModels
 from astra_chat.models.script import SCRIPT, load_script

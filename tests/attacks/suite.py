@@ -22,7 +22,7 @@ from itertools import repeat
 from typing import Any
 
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.types import Device
 from lab.attack_kernels import kernels
 from lab.commands import one_line_errors

@@ -10,11 +10,12 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.record import record, record_each
-from astra_chat.tools.plan.recordings import (
+from astra_chat.tools.plan.record import (
     VARIABLES,
     drawn_environments,
     drawn_states,
+    record,
+    record_each,
     with_rounding,
 )
 from astra_chat.tools.task.folder import Task, find_task

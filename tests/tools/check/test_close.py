@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.elements import compare_close
+from astra_chat.tools.check.kinds import compare_close
 from astra_chat.tools.task.folder import Tolerance
 from astra_chat.tools.types import DTypeName
 

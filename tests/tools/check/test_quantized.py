@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.elements import (
+from astra_chat.tools.check.kinds import (
     compare_codes,
     group_places,
     most_off,

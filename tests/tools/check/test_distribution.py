@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.distribution import (
+from astra_chat.tools.check.kinds import (
     FALSE_ALARM,
     LEAST_EXPECTED,
     NOMINAL,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.check.floats import as_bytes
-from astra_chat.tools.check.kinds.elements import NOTES, comparison
+from astra_chat.tools.check.kinds import NOTES, comparison
 from astra_chat.tools.task.contract import Judged, JudgedBy
 from astra_chat.tools.task.folder import Arg, Tolerance
 from astra_chat.tools.types import Case, DTypeName

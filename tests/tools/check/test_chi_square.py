@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from astra_chat.tools.check.kinds.distribution import log_tail
+from astra_chat.tools.check.kinds import log_tail
 
 # Quantiles of printed tables: degrees of freedom, statistic, upper tail.
 TABLE = [

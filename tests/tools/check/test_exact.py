@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.elements import compare_exact
+from astra_chat.tools.check.kinds import compare_exact
 
 
 def good(got: list[float], expected: list[float], kind: type = np.int64) -> list[bool]:
