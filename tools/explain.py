@@ -186,7 +186,7 @@ def _check_of_ranks(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         f" after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         stops,
         "a rank's own input and the bytes behind shared memory were compared after each burst",
-        "signals in the PTX were read: their scope, and the order that they ensure",
+        "signals in the PTX were examined: their scope, and the ordering that they guarantee",
     ]
 
 

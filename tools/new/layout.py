@@ -16,7 +16,7 @@ FUNCTIONS = ("ceil_div", "min", "max")
 GUESSED = "is this its shape? (// [rows, d] behind its parameter states it)"
 PARTLY = "is this its shape? The code states only some of its sizes"
 SEVERAL = "is this its shape? A comment names several"
-OPEN = "is this its shape? A comment leaves its first extents open"
+OPEN = "is this its shape? A comment does not state its first extents"
 
 
 @dataclass
