@@ -185,7 +185,7 @@ def _check_of_ranks(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         f"from the task and the tester: {counted(len(record.visible), 'case')}; drawn at random"
         f" after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         stops,
-        "a rank's own input and the bytes behind shared memory were compared after each burst",
+        "a rank's own input and the bytes after its shared memory were compared after each burst",
         "signals in the PTX were examined: their scope, and the ordering that they guarantee",
     ]
 

@@ -271,7 +271,7 @@ def _words(winner: Winner, upstream: Upstream) -> str:
     bench = (
         ""
         if upstream.call
-        else f"- {task.name} has no benchmark: no single function of SGLang computes all of it.\n"
+        else f"- {task.name} has no benchmark: no single SGLang function computes all of it.\n"
     )
     return (
         f"# {task.name}\n\n{task.summary}\n\n"
