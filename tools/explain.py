@@ -204,7 +204,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"drawn at random after the build: {counted(len(record.hidden), 'case')},"
         f" {_hidden(record)}",
         "before each call, outputs were filled with NaNs or, in every third call, with ordinary"
-        " numbers, so that unwritten elements become visible",
+        " numbers, so that unwritten elements would show",
         f"{record.read_bytes:,} bytes of read-only arguments were compared with their"
         " contents before the call",
         _outside(evaluation, record),
