@@ -55,13 +55,13 @@ merge_state_v2 has no header and no run-time kernel: upstream's machine code is 
 Today's FlashInfer headers need the folder cccl next to include.
 
 The compiled library of 2025 has no rotary_embedding (SGLang used vLLM's), and its topk_softmax
-takes no bias; today's has no rope with the cache write. It launches one kernel for
-rope_and_kv_write; the two that our baseline reproduces are in two cubins, as are those of
+takes no bias; today's has no rope combined with the cache write. That of 2025 launches one kernel
+for rope_and_kv_write; the two that our baseline reproduces are in two cubins, as are those of
 qk_rmsnorm_rope, whose norm requires equally spaced rows: SGLang copied query and key for it. In
 September 2025, topk_softmax used two kernels for 512 experts and selected one expert at a time, and
 moe_align_block_size had no second block that fills the padding; our baselines reproduce the
-versions of late 2025. FlashInfer's headers of 2025 rotate with a float32 table, whereas that of
-rotary_embedding has the tensors' dtype, and they cannot write the cache of rope_and_kv_write.
+versions of late 2025. FlashInfer's 2025 headers rotate with a float32 table, whereas that
+of rotary_embedding has the tensors' dtype, and they cannot write the cache of rope_and_kv_write.
 
 Some of our baselines are not within 5 % of SGLang's kernels of 2025: moe_sum_reduce is up to 9 %
 faster in calls of few tokens (upstream computes addresses from five 64-bit strides) and 6 % slower
