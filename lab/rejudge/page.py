@@ -175,7 +175,7 @@ def _by_astra(own: Mapping[str, Row]) -> Iterator[str]:
         yield ""
     lacking = [one.replace("_", ", ") for one in PROBLEMS if one not in own]
     lacking += [] if timed else ["the kernels and times of all problems"]
-    yield f"Not measured yet (level, number): {'; '.join(lacking) or 'none'}."
+    yield f"{MISSING.capitalize()} (level, number): {'; '.join(lacking) or 'none'}."
 
 
 def _short(text: str) -> str:
