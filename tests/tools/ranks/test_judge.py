@@ -31,8 +31,8 @@ NAME = "allreduce_add_rmsnorm"
 KERNELS = ("baseline.cu", "script/pull.cu", "script/by_size.cu")
 SOME_FAULTS = (
     "barrier: none after",
-    "reuse: one place",
-    "wrong rank: the own row",
+    "reuse: one slot",
+    "wrong rank: the rank's own row",
     "rank 0 signals no peer",
     "rank: killed",
 )
