@@ -226,7 +226,7 @@ def read_layer(path: Path) -> DecodeLayer:
 
 
 def document(layer: DecodeLayer) -> str:
-    heads = ("tokens", "before, us", "after, us", "of it torch's, us", "layer faster by", "kernels")
+    heads = ("tokens", "before, us", "after, us", "torch's part, us", "layer faster by", "kernels")
     rows = [table_row(*heads), table_row(*["---"] * len(heads))]
     for one in layer.steps:
         kernels = (one.before_us - one.torch_us, one.after_us - one.torch_us)

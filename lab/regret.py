@@ -175,7 +175,7 @@ def _told(one: SpaceStudy) -> tuple[bool, bool, bool, int, bool]:
 def document(spaces: Sequence[SpaceStudy]) -> str:
     """A Markdown table; estimates and measurements are marked."""
     head = (
-        "| space | device | cases | points, of them measured | exhaustive best | tuner's choice"
+        "| space | device | cases | points, measured | exhaustive best | tuner's choice"
         " | regret on fresh seeds | by chance | timings of the tuner, exhaustive | seconds of the"
         " tuner, exhaustive |"
     )

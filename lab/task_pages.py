@@ -139,7 +139,7 @@ def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) 
             assert timed is not None and speed is not None
             known = floors(task, of_task(there, task.name), speed.candidate)
             yield from ("", f"## Fastest winner from `sglang` on {gpu}", "")
-            yield from (f"It is `{speed.candidate}` of {run.name}.", "")
+            yield from (f"It is `{speed.candidate}` from {run.name}.", "")
             yield from _cases(task, timed, known, run.measured[gpu].device.spec)
 
 

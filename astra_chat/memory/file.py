@@ -21,8 +21,8 @@ from astra_vgpu.ground.errors import BadInput, reading
 OFF = "off"
 MOST_CARDS = 60
 """Cards in the request of one run."""
-HEAD = """# Plans of confirmed runs of Astra (docs/memory.md). Edit it, remove cards, share it.
-# Numbers are speeds: `found` over the plan's parent, `confirmed` of the winner over the baseline.
+HEAD = """# Plans from confirmed Astra runs (docs/memory.md). You may edit and share this file.
+# Numbers are speedups: `found` over the plan's parent, `confirmed` of the winner over the baseline.
 schema = 1
 """
 

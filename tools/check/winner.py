@@ -341,7 +341,7 @@ def _host_us(
                 message = "its launcher used more than half of this machine's memory"
                 return Crashed(case=oracle_cases[0].case, message=message)
             except BadReport as error:
-                message = f"its process sent a report that no runner writes: {error}"
+                message = f"its process sent a report that the runner did not write: {error}"
                 return Crashed(case=oracle_cases[0].case, message=message)
     if len(host_us) < len(oracle_cases):
         message = f"the launcher was {signal_name(end.returncode)}; {last_line(end.output)}"

@@ -313,15 +313,15 @@ def limit_text(failed: FailedLaunch) -> str:
         case "dynamic shared memory":
             return f"{most} bytes{_raised(failed)}"
         case "shared memory":
-            return f"{value} bytes with the static shared memory, {most}"
+            return f"{value} bytes with the static shared memory, but {most} is allowed"
         case "threads by launch bounds":
-            return f"{value} threads in a block, but {most} by the kernel's __launch_bounds__"
+            return f"{value} threads in a block, but __launch_bounds__ allows {most}"
         case "threads by registers":
-            return f"{value} threads in a block, but {most} with the registers that the kernel uses"
+            return f"{value} threads in a block, but the kernel's registers allow {most}"
         case "threads of a block" if failed.value:
-            return f"{value} threads in a block, but {most}"
+            return f"{value} threads in a block, but {most} are allowed"
         case "blocks of a cooperative launch":
-            return f"{value} blocks in a cooperative launch, but {most} run at once"
+            return f"{value} blocks in a cooperative launch, but {most} can run at once"
         case name if failed.value < failed.least:
             return f"{name} is {value}, but must be at least {failed.least:,}"
         case name:
