@@ -83,7 +83,7 @@ def test_only_lanes_that_compute_get_it() -> None:
     ],
 )
 def test_rounding_to_bfloat16_by_integers_loses_it(way: str) -> None:
-    """As on a GPU: NaN becomes -0."""
+    """A NaN becomes -0, which is what a GPU makes of it."""
     body = f"""add.f32 %f2, %f0, %f0; {way}
     bfe.u32 %r6, %r3, 16, 1; add.u32 %r6, %r6, 32767; add.u32 %r6, %r6, %r3;
     shr.u32 %r1, %r6, 16;"""
@@ -106,5 +106,5 @@ def test_a_product_of_matrices() -> None:
 
 
 def test_a_register_that_may_be_unset() -> None:
-    """Its twin's NaN has the same bits: what is stored depends on nothing unset."""
+    """A twin's NaN has the same bits: what is stored depends on nothing unset."""
     assert run("@%p0 mov.f32 %f5, %f0; add.f32 %f6, %f0, %f5; selp.f32 %f1, %f6, %f0, %p0;" + READ)
