@@ -107,4 +107,5 @@ def test_a_product_of_matrices() -> None:
 
 def test_a_register_that_may_be_unset() -> None:
     """A twin's NaN has the same bits: what is stored depends on nothing unset."""
-    assert run("@%p0 mov.f32 %f5, %f0; add.f32 %f6, %f0, %f5; selp.f32 %f1, %f6, %f0, %p0;" + READ)
+    body = "@%p0 mov.f32 %f5, %f0; add.f32 %f6, %f0, %f5; selp.f32 %f1, %f6, %f0, %p0;"
+    assert run(body + READ) == [NAN, NAN, *LOADED[2:]]
