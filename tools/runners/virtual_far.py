@@ -172,9 +172,7 @@ def _left(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> dict[str, str]:
     return found
 
 
-def _wrote_of(
-    left: Collection[str], lies: Layout, masks: Mapping[str, Bytes]
-) -> dict[str, str]:
+def _wrote_of(left: Collection[str], lies: Layout, masks: Mapping[str, Bytes]) -> dict[str, str]:
     """Which of the elements of these arguments that are handed back were stored to, as bits."""
     found = dict[str, str]()
     for at, arg in enumerate(lies.args):
