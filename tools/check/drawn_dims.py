@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.contradictions import legal_points
@@ -244,15 +245,56 @@ def estimated_us(task: Task, kind: Combination, dims: Mapping[str, int]) -> floa
 def of_many_entries(task: Task, kind: Combination, arg: Arg, most_bytes: int) -> Dims | None:
     """Returns dims that give the argument as many elements as fit in a call of `most_bytes`, with
     all others at their least; None where the relations between dims allow no such call."""
+    return _with_most(task, kind, list(task.dims), partial(_entries, [arg]), most_bytes)
+
+
+def of_long_tables(task: Task, kind: Combination, most_bytes: int) -> Iterator[Dims]:
+    """Yields calls of at most `most_bytes` in which index arguments make loops long, beyond all
+    short calls: a dim that counts their entries as large as fits, unless calls of many rows have
+    it so large; and as great lengths as fit, which are extents that the data state. All other dims
+    are least."""
+    args = [arg for arg in task.args if arg.index is not None]
+    for name, dim in task.dims.items():
+        short = _short(task, kind, name)[1] * dim.step(kind.dtype)
+        if short < dim.nearest(dim.max, kind.dtype) and dim.max <= GRID_LIMIT:
+            found = _with_most(task, kind, [name], partial(_entries, args), most_bytes)
+            if found and found[name] > short:
+                yield found
+    for arg in args:
+        if arg.index is not None and arg.index.kind == "lengths":
+            few_first = sorted(task.dims, key=lambda name: task.dims[name].max)
+            greatest = partial(_greatest_index, arg)
+            if found := _with_most(task, kind, few_first, greatest, most_bytes):
+                yield found
+
+
+def _greatest_index(arg: Arg, case: Case) -> int:
+    assert arg.index is not None
+    return arg.index.bounds(arg.names_in(case))[1]
+
+
+def _entries(args: Sequence[Arg], case: Case) -> int:
+    return sum(math.prod(arg.shape_of(case)) for arg in args)
+
+
+def _with_most(
+    task: Task,
+    kind: Combination,
+    names: Sequence[str],
+    measured: Callable[[Case], int],
+    most_bytes: int,
+) -> Dims | None:
+    """Returns dims of a call of `most_bytes` in which those of `names` that add to what is measured
+    are as large as fits, one after the other, and all others least."""
     low, fits = least(task, kind), within_bytes(task, kind, most_bytes)
-    counted, dims = list[str](), low
-    for name in task.dims:
+    grown, dims = list[str](), low
+    for name in names:
         more = {**low, name: 2 * max(1, low[name])}
-        if math.prod(arg.shape_of(kind.case(more))) > math.prod(arg.shape_of(kind.case(low))):
-            counted.append(name)
+        if measured(kind.case(more)) > measured(kind.case(low)):
+            grown.append(name)
             units = most_units(task, kind, dims, name, fits)
             dims = {**dims, name: units * task.dims[name].step(kind.dtype)}
-    return legal_near(task, kind, dims, counted)
+    return legal_near(task, kind, dims, grown)
 
 
 def most_units(

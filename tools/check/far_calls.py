@@ -1,10 +1,11 @@
 """Calls that reach beyond 2^31 elements, on the virtual GPU: an offset that overflows in 32 bits
-lies outside all arguments.
+lies outside all arguments or, beyond 2^32 elements and without a sign, near their begin.
 
-Results are compared with the baseline's only where rows are few and lie far apart: of others no
-oracle makes so many. Where all blocks ran, a candidate must write at
-least half as much of each output as the baseline, and something of each argument that this changes.
-Where only some did, each of these must write what is its own (check/far_blocks.py).
+No oracle makes so many results. Those of small arguments, and of the first and last rows of others,
+are compared with the baseline's; where only some blocks ran, what both stored. Where all blocks
+ran, a candidate must write at least half as much of each output as the baseline, and something of
+each argument that this changes. Where only some did, each of these must write what is its own
+(check/far_blocks.py).
 So it is with calls at the contract's end that are too large for an oracle (check/drawn_dims.py).
 Cases on which the baseline leaves its arguments are left out. Beside the calls that all candidates
 share, each kernel of a candidate that none of them launches gets calls of its own. They run on the
@@ -55,6 +56,8 @@ CHILD = "astra_chat.tools.runners.virtual_far"
 TIMEOUT_S = 60.0
 FAR = 2**31
 """Elements: the first offset that 32 bits with a sign do not hold."""
+WRAPPED = 2**32
+"""Elements: the first offset that 32 bits without a sign do not hold."""
 WIDE = 9 * 2**29
 """Elements to the last of three rows: the second lies beyond FAR, the last beyond what 32 bits
 without a sign hold."""
@@ -66,7 +69,7 @@ row; roundings are smaller, or one code of an 8-bit float."""
 MOST_BYTES = 14 * 2**30
 """Most bytes of a call's arguments; hardly any of it is memory."""
 MOST_WIDEST_BYTES = 2 * WIDEST_BYTES
-"""Most bytes of a call whose rows lie WIDEST_BYTES apart."""
+"""Most bytes of a call whose rows lie WIDEST_BYTES apart, or with an argument of WRAPPED."""
 ADDRESSES_BYTES = 8 * MOST_WIDEST_BYTES
 """Most bytes of addresses of the process: what checks for races notes of each element has addresses
 too."""
@@ -93,8 +96,10 @@ class _Answer:
     stored: tuple[StoredBlocks, ...] = ()
     """Where the blocks that ran stored to."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """What each written argument of floats holds where rows are few: its bytes as hexadecimal
+    """What each written argument of floats holds, or its first and last rows: bytes as hexadecimal
     digits."""
+    wrote_of_left: Mapping[str, str] = field(default_factory=dict)
+    """Which of these elements were stored to, where only some blocks ran: bits."""
 
 
 class FarCalls:
@@ -196,6 +201,10 @@ class FarCalls:
             known, got = (
                 as_float(np.frombuffer(bytes.fromhex(one), np.uint8), dtype) for one in pair
             )
+            for one in (baseline, answer):
+                if bits := one.wrote_of_left.get(arg.name):
+                    stored = np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8))
+                    known = np.where(stored[: known.size], known, np.nan)
             largest = np.abs(known[np.isfinite(known)]).max(initial=0.0)
             # Neighbours among 8-bit floats are farther apart than that: one code is a rounding.
             code = ulp(np.fmin(np.abs(got), np.abs(known)), dtype) if dtype in SATURATION else 0.0
@@ -204,18 +213,19 @@ class FarCalls:
             if largest and apart.any():
                 at = int(np.argmax(apart))
                 shape = arg.shape_of(answer.case)
+                place = at if 2 * at < apart.size else at + math.prod(shape) - apart.size
                 return Wrong(
                     case=answer.case,
                     argument=arg.name,
                     reason="value",
-                    index=tuple(int(i) for i in np.unravel_index(at, shape)),
+                    index=tuple(int(i) for i in np.unravel_index(place, shape)),
                     expected=float(known[at]),
                     got=float(got[at]),
                     bad=int(apart.sum()),
                     total=apart.size,
                     note=(
                         "compared with the baseline: rows are far apart in memory, and the"
-                        " kernel accesses the wrong row"
+                        " kernel accesses the wrong place"
                     ),
                 )
         return None
@@ -253,7 +263,8 @@ class FarCalls:
         wanted = runner.seed.of("kernels of far calls").random().sample(sorted(near), len(near))
         tries = list[Case]()
         for name in wanted[: MOST_KERNELS[confirming]]:
-            far = unique([one for one in _beyond_like(task, near[name]) if _is_possible(task, one)])
+            like = _beyond_like(task, near[name])
+            far = unique([one for one in like if _is_possible(task, one, MOST_WIDEST_BYTES)])
             far.sort(key=lambda case: _row(task, case))
             plans = zip(far, runner.record(built, far), strict=True)
             own = [case for case, plan in plans if name in _kernels(plan)]
@@ -324,7 +335,8 @@ def far_calls(task: Task) -> list[Case]:
     """For each argument: few rows that lie far apart, and dims whose product is so large; of each
     kind the legal call with the shortest rows. Then the same for timed calls, for which a kernel
     may have paths of its own. Both parts are in the order of their rows' length, but one of the
-    first FEW has many rows, and those of few elements come next."""
+    first FEW has many rows, beyond 2^32 elements if possible, and those of few elements come
+    next."""
     found: list[Case] = []
 
     def row(case: Case) -> int:
@@ -336,14 +348,18 @@ def far_calls(task: Task) -> list[Case]:
             shortest = min(legal, key=row, default=None)
             if shortest is not None and shortest not in found:
                 found.append(shortest)
-    timed = unique([case for case in _beside_timed(task) if _is_possible(task, case)])
+    timed = unique(
+        [case for case in _beside_timed(task) if _is_possible(task, case, MOST_WIDEST_BYTES)]
+    )
     parts = found, [case for case in timed if case not in found]
     ordered = [case for part in parts for case in sorted(part, key=row)]
-    many = next((case for case in ordered if not case.pads), None)
+    wrapped = _wrapped(task)
+    dense = [case for case in ordered if not case.pads]
+    many = [*wrapped, *(case for case in dense if _count_wrapped(task, case)), *dense]
     small = [case for case in parts[0] if case.pads and _elements(task, case) <= FEW_ELEMENTS]
     widest = [min(_widest(task, arg), key=row, default=None) for arg in task.args]
     last = [case for case in widest if case is not None]
-    return unique([*ordered[: FEW - 1], *([many] if many else []), *small, *ordered, *last])
+    return unique([*ordered[: FEW - 1], *many[:1], *small, *ordered, *wrapped, *last])
 
 
 def _elements(task: Task, case: Case) -> int:
@@ -366,6 +382,22 @@ def _widest(task: Task, arg: Arg) -> Iterator[Case]:
     for case in _few(task, VECTOR):
         for tries in _padded(case, arg, [WIDEST_BYTES // ITEM_BYTES[arg.dtype_of(case)]]):
             yield from (one for one in tries if _is_possible(task, one, MOST_WIDEST_BYTES))
+
+
+def _wrapped(task: Task) -> list[Case]:
+    """For each argument the possible call of a served dtype with the shortest rows, of which the
+    last begins WRAPPED elements behind the first, or less than a row more: by 32 bits without a
+    sign, within the first one. Those that take most arguments so far come first."""
+    served, found = {case.dtype for case, _ in task.bench}, list[Case]()
+    for arg in task.args:
+        cases = [case for case in _of_large_dims(task, arg, WRAPPED) if case.dtype in served]
+        possible = [case for case in cases if _is_possible(task, case, MOST_WIDEST_BYTES)]
+        found += sorted(possible, key=lambda case: _row(task, case))[:1]
+    return sorted(found, key=lambda case: (-_count_wrapped(task, case), _row(task, case)))
+
+
+def _count_wrapped(task: Task, case: Case) -> int:
+    return sum(math.prod(arg.shape_of(case)) > WRAPPED for arg in task.args)
 
 
 def _few(task: Task, others: int = ROWS) -> Iterator[Case]:
@@ -410,44 +442,60 @@ def _beside_timed(task: Task) -> Iterator[Case]:
 
 
 def _beyond_like(task: Task, case: Case) -> Iterator[Case]:
-    """The call with as much of what varies most as takes an argument beyond, of another dim where
-    that is not enough; and with rows of an argument far apart."""
+    """The call with as much of what varies most as takes an argument beyond WRAPPED elements, or
+    FAR, of another dim where that is not enough; and with rows of an argument far apart."""
     kind, name = Combination.of(case), most_varied(task)
     kind = kind if kind in task.combinations else task.combinations[0]
     kept = {"absent": case.absent, "scalars": case.scalars}
     most = {**case.dims, name: task.dims[name].nearest(task.dims[name].max, kind.dtype)}
     for arg in task.args:
+
+        def beyond(dims: Dims, name: str, arg: Arg = arg) -> list[Case]:
+            tries = (
+                _beyond(task, kind, arg, dims, name, list(case.dims), far) for far in (WRAPPED, FAR)
+            )
+            cases = (kind.case(found).model_copy(update=kept) for found in tries if found)
+            return [one for one in cases if _is_possible(task, one, MOST_WIDEST_BYTES)][:1]
+
         yield from _strided(task, case.model_copy(update={"packed": ""}), arg)
-        found = _beyond(task, kind, arg, dict(case.dims), name, list(case.dims))
-        others = [] if found else [other for other in task.dims if other != name]
-        more = (_beyond(task, kind, arg, most, other, list(case.dims)) for other in others)
-        for dims in (found, *more):
-            if dims:
-                yield kind.case(dims).model_copy(update=kept)
+        found = beyond(dict(case.dims), name)
+        yield from found
+        for other in task.dims:
+            if not found and other != name:
+                yield from beyond(most, other)
 
 
-def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:
-    """One dim at its greatest, another as large as it then has to be."""
+def _of_large_dims(task: Task, arg: Arg, far: int = FAR) -> Iterator[Case]:
+    """One dim at its greatest, another as large as it then has to be; and the first no larger than
+    it then has to be."""
     for kind in task.combinations:
         for first in task.dims:
             greatest = task.dims[first].nearest(task.dims[first].max, kind.dtype)
             dims = {**least(task, kind), first: greatest}
             for other in task.dims:
-                if other != first and (found := _beyond(task, kind, arg, dims, other)):
-                    yield kind.case(found)
+                if other != first and (found := _beyond(task, kind, arg, dims, other, far=far)):
+                    fewer = _beyond(task, kind, arg, found, first, [other], far=far)
+                    yield kind.case(fewer or found)
 
 
 def _beyond(
-    task: Task, kind: Combination, arg: Arg, dims: Dims, name: str, kept: Collection[str] = ()
+    task: Task,
+    kind: Combination,
+    arg: Arg,
+    dims: Dims,
+    name: str,
+    kept: Collection[str] = (),
+    far: int = FAR,
 ) -> Dims | None:
-    """Returns dims with so many of this one that the argument has FAR elements and some rows more;
-    None where none are legal. `kept`: dims that do not change for the sake of relations."""
+    """Returns dims with so many of this one that the argument's last row begins `far` elements
+    behind the first, or less than a row more; None where none are legal. `kept`: dims that do not
+    change for the sake of relations."""
     each = math.prod(arg.shape_of(kind.case({**dims, name: 1})))
     if not each or math.prod(arg.shape_of(kind.case({**dims, name: 2}))) != 2 * each:
         return None
-    wanted = {**dims, name: task.dims[name].above(FAR // each + ROWS, kind.dtype)}
+    wanted = {**dims, name: task.dims[name].above(-(-far // each) + 1, kind.dtype)}
     found = legal_near(task, kind, wanted, kept)
-    return found if found and math.prod(arg.shape_of(kind.case(found))) > FAR else None
+    return found if found and math.prod(arg.shape_of(kind.case(found))) > far else None
 
 
 def _row(task: Task, case: Case) -> int:
@@ -461,7 +509,9 @@ def _bytes(task: Task, case: Case) -> int:
 
 def _answer(case: Case, report: CaseReport) -> _Answer:
     failure = failure_of(report, case)
-    return _Answer(case, failure, report.wrote or {}, report.stored, report.left)
+    return _Answer(
+        case, failure, report.wrote or {}, report.stored, report.left, report.wrote_of_left
+    )
 
 
 def _answers(

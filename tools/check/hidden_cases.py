@@ -29,6 +29,7 @@ from astra_chat.tools.check.drawn_dims import (
     most_units,
     near_least,
     odd,
+    of_long_tables,
     of_many_entries,
     of_many_rows,
     within_bytes,
@@ -67,6 +68,8 @@ SHARED_BYTES = 2**16
 """Budget of each of the many cases that all candidates of a judge share, in bytes."""
 MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Most rows and most bytes of a case of many rows."""
+LONG_BYTES = 9 * 2**21
+"""Most bytes of a call with long tables: 32,768 tokens of one head of 128, as served."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """Most rows and most bytes of a case of many rows when a winner is confirmed."""
 When = Literal["each", "shared", "confirming"]
@@ -162,6 +165,7 @@ def draw_shared(
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_large(task, kind, dims, rng))
     cases += () if confirming else _entries_of_one_place(task, rng)
+    cases += _long_tables(task, rng, confirming)
     when: When = "confirming" if confirming else "shared"
     cases += _on_purpose(task, rng, when)
     placed = list(lying(task, cases, rng))
@@ -209,6 +213,15 @@ def _entries_of_one_place(task: Task, rng: random.Random) -> Iterator[Case]:
             if dims := of_many_entries(task, kind, arg, MANY_ROWS_BYTES):
                 case = _case(task, kind, dims, rng, "normal", arg.name)
                 yield case.model_copy(update={"seed": case.seed | ONE_PLACE})
+
+
+def _long_tables(task: Task, rng: random.Random, confirming: bool) -> Iterator[Case]:
+    """Yields calls of which index arguments make loops long, with one combination of dtypes or, in
+    a confirmation, with all."""
+    if any(arg.index is not None for arg in task.args):
+        for kind in task.combinations if confirming else rng.sample(task.combinations, 1):
+            for dims in of_long_tables(task, kind, LONG_BYTES):
+                yield aligned(task, _case(task, kind, dims, rng, "normal"), rng)
 
 
 def _one_not_aligned(task: Task, rng: random.Random, when: When) -> Iterator[Case]:

@@ -343,8 +343,10 @@ class CaseReport(Message):
     stored: tuple[StoredBlocks, ...] = ()
     """Where the blocks of a far call that ran stored to."""
     left: dict[str, str] = Field(default_factory=dict)
-    """What a far call of few elements left in its written arguments of floats, as hexadecimal
-    digits."""
+    """What a far call left in its written arguments of floats, all of it or the first and last
+    rows, as hexadecimal digits."""
+    wrote_of_left: dict[str, str] = Field(default_factory=dict)
+    """Where not all blocks ran: which of these elements were stored to, as bits."""
     on_numpy: dict[str, str] = Field(default_factory=dict)
     """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
     workspace_bytes: int | None = Field(default=None, ge=0)

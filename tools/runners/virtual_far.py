@@ -1,9 +1,9 @@
 """Calls whose arguments are too large for an oracle, on the virtual GPU, for their addresses.
 
 Memory that nobody touches costs nothing, so the arguments have their true size. Few indices are the
-greatest that are legal, few floats are drawn, the same for all candidates, and all else is 0. A few
-blocks of each launch run, the first and the last among them. Where all run, it is counted what they
-wrote.
+greatest that are legal, and all floats of small arguments, or those of the first and last rows, are
+drawn, the same for all candidates. All else is 0. A few blocks of each launch run, the first and
+the last among them. Where all run, it is counted what they wrote.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ctypes
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -68,7 +68,10 @@ MOST_BLOCKS = 4096
 MOST_DENSE_BYTES = 2**26
 """Most bytes of which it is looked up whether a launch stored to all."""
 MOST_FLOATS = 2**14
-"""Most elements of an argument of floats that is filled, or handed back."""
+"""Most elements of an argument of floats that is filled, or handed back, as a whole."""
+END_FLOATS, MOST_ROW_FLOATS = 2**13, 2**16
+"""Elements of as many rows as are filled, or handed back, at either end of a larger argument; and
+most elements of a row there, if it is longer."""
 MOST_COUNTED_BYTES = 2**30
 """Most bytes of the arguments of a call of which it is counted how many were written."""
 
@@ -119,10 +122,15 @@ def _called(
             held.append(gpu.register(part, one.name, weight=one.weight))
         _replay(gpu, replayer, task, call, addresses)
         stored = tuple(_stored_blocks(gpu, gpu.memory.spans, task, call, lies, addresses))
+        masks = _masks(gpu, task, lies, addresses)
         if any(report.sampled for report in gpu.reports()):
-            return CaseReport(stored=stored)
-        wrote = _written_bytes(gpu, task, lies, addresses) if counted else None
-        return CaseReport(wrote=wrote, stored=stored, left=_left(task, lies, blocks))
+            if not _is_whole_by_block(task, call):
+                return CaseReport(stored=stored)
+            left = _left(task, lies, blocks)
+            return CaseReport(stored=stored, left=left, wrote_of_left=_wrote_of(left, lies, masks))
+        wrote = {name: int(np.count_nonzero(masks[name])) for name in masks if counted}
+        left = _left(task, lies, blocks)
+        return CaseReport(wrote=wrote if counted else None, stored=stored, left=left)
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:
             return fault_report(fault, item_bytes(task.args, call.case))
@@ -143,15 +151,14 @@ def _fill_indices(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> None:
 
 
 def _fill_floats(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> None:
+    """The last rows of a large argument are twice as large: maxima of rows differ, too."""
     draws = np.random.default_rng(0)
     for at, arg in enumerate(task.args):
-        if (
-            arg.read
-            and arg.index is None
-            and (elements := _few_floats(lies, at, blocks)) is not None
-        ):
-            drawn = draws.uniform(0.5, 1.5, elements.shape[:-1])
-            elements[...] = as_bytes(drawn, arg.dtype_of(lies.case)).reshape(elements.shape)
+        if arg.read and arg.index is None:
+            parts = _floats(lies, at, blocks[lies.places[at][0]][lies.span(at)])
+            for factor, rows in enumerate(parts, start=1):
+                drawn = factor * draws.uniform(0.5, 1.5, rows.shape[:-1])
+                rows[...] = as_bytes(drawn, arg.dtype_of(lies.case)).reshape(rows.shape)
 
 
 def _left(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> dict[str, str]:
@@ -159,10 +166,28 @@ def _left(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> dict[str, str]:
     found = dict[str, str]()
     for at, arg in enumerate(task.args):
         if arg.written and arg.access != "workspace" and _is_fixed(arg):
-            elements = _few_floats(lies, at, blocks)
-            if elements is not None:
-                found[arg.name] = elements.tobytes().hex()
+            parts = _floats(lies, at, blocks[lies.places[at][0]][lies.span(at)])
+            if parts:
+                found[arg.name] = b"".join(part.tobytes() for part in parts).hex()
     return found
+
+
+def _wrote_of(left: Collection[str], lies: Layout, masks: Mapping[str, Bytes]) -> dict[str, str]:
+    """Which of the elements of these arguments that are handed back were stored to, as bits."""
+    found = dict[str, str]()
+    for at, arg in enumerate(lies.args):
+        if arg.name in left and arg.name in masks:
+            parts = _floats(lies, at, masks[arg.name])
+            stored = np.concatenate([part.all(axis=-1).reshape(-1) for part in parts])
+            found[arg.name] = np.packbits(stored).tobytes().hex()
+    return found
+
+
+def _is_whole_by_block(task: Task, call: CallRequest) -> bool:
+    """Whether what a block stored is a result although other blocks did not run: in the only launch
+    of a call, without a workspace for parts of sums."""
+    has_workspace = any(a.access == "workspace" and a.present(call.case) for a in task.args)
+    return len(call.launches.nodes) == 1 and not has_workspace
 
 
 def _is_fixed(arg: Arg) -> bool:
@@ -170,13 +195,23 @@ def _is_fixed(arg: Arg) -> bool:
     return arg.judged is None or arg.judged.by in ("close", "exact")
 
 
-def _few_floats(lies: Layout, at: int, blocks: Sequence[Bytes]) -> Bytes | None:
-    """The elements of an argument of floats, [*shape, item]; None where they are many, or none."""
+def _floats(lies: Layout, at: int, memory: Bytes) -> list[Bytes]:
+    """Elements of an argument of floats, [*shape, item]: all where they are few, else those of its
+    first and of its last rows; none where its rows are too long. `memory`: what lies in its span, a
+    byte for each."""
     arg, case = lies.args[at], lies.case
-    few = arg.present(case) and 0 < math.prod(arg.shape_of(case)) <= MOST_FLOATS
-    if not few or not is_float(arg.dtype_of(case)):
-        return None
-    return elements_of(arg, case, blocks[lies.places[at][0]][lies.span(at)])
+    if not arg.present(case) or not is_float(arg.dtype_of(case)):
+        return []
+    shape = arg.shape_of(case)
+    if not (size := math.prod(shape)):
+        return []
+    row = size // shape[0]
+    rows = max(END_FLOATS // row, 1)
+    if size > MOST_FLOATS and row > MOST_ROW_FLOATS:
+        return []
+    elements = elements_of(arg, case, memory)
+    whole = size <= MOST_FLOATS or 2 * rows >= shape[0]
+    return [elements] if whole else [elements[:rows], elements[-rows:]]
 
 
 def _replay(
@@ -246,18 +281,18 @@ def _is_dense(buffer: Buffer, spans: Sequence[Span]) -> bool:
     return all(buffer.written[first:end].all() for first, end in spans)
 
 
-def _written_bytes(
+def _masks(
     gpu: VirtualGpu, task: Task, lies: Layout, addresses: Mapping[str, int]
-) -> dict[str, int]:
-    """How many bytes of each written argument were stored to."""
-    found = dict[str, int]()
+) -> dict[str, Bytes]:
+    """Which bytes of each written argument were stored to: 1 or 0 a byte."""
+    found = dict[str, Bytes]()
     for at, arg in enumerate(task.args):
         if arg.written and arg.name in addresses:
             span, buffer = lies.span(at), gpu.memory.find(addresses[arg.name])
             if buffer is not None and buffer.written is not None:
                 start = addresses[arg.name] - buffer.address
                 mask = buffer.written[start : start + span.stop - span.start]
-                found[arg.name] = int(np.count_nonzero(mask))
+                found[arg.name] = mask.view(np.uint8)
     return found
 
 

@@ -47,6 +47,13 @@ WRAPPED = {
         "rows.to[slot * rows.to_stride + at]",
         "rows.to[uint32_t(slot * rows.to_stride * 4) / 4u + at]",
     ),
+    # Of rows without gaps, by millions: a read, a store, both in place.
+    "gelu_tanh_and_mul": ("input + token * 2 * d;", "input + uint32_t(token * 2 * d);"),
+    "silu_and_mul": ("out + token * d;", "out + uint32_t(token * d);"),
+    "fused_add_rmsnorm_batch_invariant": (
+        "static_cast<int64_t>(blockIdx.x) * h",
+        "blockIdx.x * uint32_t(h)",
+    ),
 }
 """Edits: offsets of 32 bits without a sign, which stay inside an argument."""
 IN_VECTORS = (

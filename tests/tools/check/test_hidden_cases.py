@@ -320,3 +320,15 @@ def test_every_check_has_so_many_equal_indices_that_16_bits_do_not_count_them() 
         (case,) = (c for c in draw_shared(task, random.Random(seed)) if c.seed & ONE_PLACE)
         assert case.dims["tokens"] * case.dims["topk"] * 0.9 > 2**16
         task.require_legal(case)
+
+
+def test_every_check_has_the_longest_tables_and_lengths_that_are_served() -> None:
+    task = find_task("gqa_paged_decode")
+    for seed in range(3):
+        cases = draw_shared(task, random.Random(seed))
+        assert max(case.dims["max_pages"] for case in cases) == task.dims["max_pages"].max
+        tokens = [case.dims["max_pages"] * case.dims["page_size"] for case in cases]
+        served = [case.dims["max_pages"] * case.dims["page_size"] for case, _ in task.bench]
+        longest = cases[tokens.index(max(tokens))]
+        assert max(tokens) >= max(served) and longest.dims["spread"] == 0
+        task.require_legal(longest)
