@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 
 FOLDER = "extension"
-"""Folder of these headers, beside the source; searched after the project's own, and before
-the toolkit's, in front of which `cub/cub.cuh` stands."""
+"""Folder of these headers, beside the source; searched before the project's own, which may be
+PyTorch's, and before the toolkit's, in front of which `cub/cub.cuh` stands."""
 FLAGS = (f"-I{FOLDER}",)
 _TORCH = """
 torch: all.h extension.h library.h torch.h types.h python.h cuda.h script.h
@@ -87,6 +87,13 @@ struct PyModuleDef {
 #define PyMODINIT_FUNC [[maybe_unused]] static PyObject*
 static inline PyObject* PyModule_Create(PyModuleDef*) { return nullptr; }
 """
+
+
+def stand_in(name: str) -> str:
+    """A header in the place of one of PyTorch's that is not among ours; "" for other names. What
+    it lacks is then an error of the compiler that names it."""
+    torch = re.match(r"(ATen|c10|torch|THC?)/", name) and not name.endswith(".cuh")
+    return "#pragma once\n#include <astra/extension.h>\n" if torch else ""
 
 
 def _names(table: str) -> list[str]:

@@ -217,7 +217,8 @@ def draft_of(
         return replace(_spelt(function, source, entry, headers, shapes), baseline=file)
     exports = [] if launcher else framework.exports(plain, defined)
     if not launcher and (not exports or function not in (None, *(e.name for e in exports))):
-        host = framework.host_functions(plain, defined)
+        own = framework.has_own_tensors([source, *every_header.values()])
+        host = [] if own else framework.host_functions(plain, defined)
         exports += [one for one in host if one.name == function or not exports]
     if exports and (function in (None, *(e.name for e in exports)) or not _has(defined, function)):
         chosen = _chosen([e.name for e in exports], function, "exports")

@@ -57,6 +57,7 @@ _FLOATS = ("double", "float")
 TEXTS = ("string", "string_view", "String")
 NO_NUMBERS = (*TEXTS, "ScalarType", "Dtype", "DLDataType", "Generator", "cudaStream_t", "Device")
 """Parameters that no contract holds: [binding] gives them."""
+_CONST = re.compile(r"\bconst | const\b")
 OPTIONAL = re.compile(r"(?:\w+::)*[oO]ptional<(?:const )?(.*?)(?: ?&)?>")
 NOT_SEEN = "is it only read, only written, or both?"
 
@@ -223,13 +224,13 @@ _REWRITES = (_with_macros, _with_callees, _without_copies, _with_small_names, _w
 
 def kind_of(parameter: Parameter) -> str:
     """Without const, references, namespaces and optional: "Tensor"."""
-    plain = parameter.type.replace("const ", "").rstrip(" &*")
+    plain = _CONST.sub("", parameter.type).rstrip(" &*")
     optional = OPTIONAL.fullmatch(plain)
     return (optional[1] if optional else plain).rstrip(" &*").split("::")[-1]
 
 
 def _is_optional(parameter: Parameter) -> bool:
-    return OPTIONAL.fullmatch(parameter.type.replace("const ", "").rstrip(" &*")) is not None
+    return OPTIONAL.fullmatch(_CONST.sub("", parameter.type).rstrip(" &*")) is not None
 
 
 def _is_tensor(parameter: Parameter) -> bool:
