@@ -59,7 +59,7 @@ tvm/ffi: any.h container/array.h container/map.h container/shape.h container/ten
 dlpack: dlpack.h
 """
 _LIBRARIES = {
-    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h",
+    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h cudnn.h nvrtc.h",
     "random.h": "curand_kernel.h curand_philox4x32_x.h",
 }
 """Headers of NVIDIA's libraries, by ours that stands for them where the toolkit has none."""

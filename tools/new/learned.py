@@ -116,15 +116,27 @@ class _Check:
         """The draft with what meets the check."""
         dims = [name for name in self.draft.dims if len(self.draft.extents.get(name, (0, 0))) > 1]
         integers = [s for s in self.draft.scalars if s.type == "int64_t"]
+        sampled = dict[str, Sequence[_Sample]]()
         for name in dims:
-            samples = self._of_dim(name)
+            samples = sampled[name] = self._of_dim(name)
             if any(sample.met for sample in samples):
                 if (found := self._with_relation(name, samples)) != self.draft:
                     return found
         for scalar in integers:
             if (found := self._with_scalar(scalar)) != self.draft:
                 return found
-        return self._of_pairs(dims)
+        return self._of_some(sampled) or self._of_pairs(dims)
+
+    def _of_some(self, sampled: Mapping[str, Sequence[_Sample]]) -> Draft | None:
+        """Where no relation tells all calls that meet the check: two dims that are equal in some of
+        them, and in none of the others."""
+        for name, samples in sampled.items():
+            for other in sampled:
+                text = f"{name} == {other}"
+                equal = [one.met for one in samples if one.known and _holds(text, one.names)]
+                if name != other and len(equal) >= len(self.failing) and all(equal):
+                    return replace(self.draft, require=(*self.draft.require, text))
+        return None
 
     def _numbers(self) -> list[int]:
         """Numbers that the messages name, then usual ones."""

@@ -40,7 +40,7 @@ _OTHERS = (
 """Macros of other platforms: never defined."""
 _LIBRARIES = (
     *(("cutlass/", "of CUTLASS"), ("cute/", "of CUTLASS"), ("cudnn", "of cuDNN")),
-    *(("nvrtc", "of the CUDA toolkit's NVRTC"), ("NvInfer", "of TensorRT")),
+    *(("fmt/", "of fmt"), ("NvInfer", "of TensorRT")),
 )
 """How headers of libraries begin."""
 NEAR = 2
