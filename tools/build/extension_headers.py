@@ -59,7 +59,8 @@ tvm/ffi: any.h container/array.h container/map.h container/shape.h container/ten
 dlpack: dlpack.h
 """
 _LIBRARIES = {
-    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h cudnn.h nvrtc.h",
+    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h cudnn.h"
+    " nvrtc.h",
     "random.h": "curand_kernel.h curand_philox4x32_x.h",
 }
 """Headers of NVIDIA's libraries, by ours that stands for them where the toolkit has none."""
@@ -89,11 +90,16 @@ static inline PyObject* PyModule_Create(PyModuleDef*) { return nullptr; }
 """
 
 
+def is_torchs(name: str) -> bool:
+    """Whether a header is PyTorch's."""
+    return re.match(r"(ATen|c10|torch|THC?)/", name) is not None
+
+
 def stand_in(name: str) -> str:
     """A header in the place of one of PyTorch's that is not among ours; "" for other names. What
     it lacks is then an error of the compiler that names it."""
-    torch = re.match(r"(ATen|c10|torch|THC?)/", name) and not name.endswith(".cuh")
-    return "#pragma once\n#include <astra/extension.h>\n" if torch else ""
+    stands = is_torchs(name) and not name.endswith(".cuh")
+    return "#pragma once\n#include <astra/extension.h>\n" if stands else ""
 
 
 def _names(table: str) -> list[str]:

@@ -166,6 +166,11 @@ def _included(
 
 def _missing(names: Sequence[str]) -> str:
     """What is missing, and what to do about it."""
+    if torch := sorted(filter(extension_headers.is_torchs, names)):
+        return (
+            f"{', '.join(torch)}: code of PyTorch's own, which Astra lacks; copy the kernel,"
+            " with a function that launches it with pointers and numbers, into a file of its own"
+        )
     of = {library for name in names for word, library in _LIBRARIES if name.startswith(word)}
     known = f" ({', '.join(sorted(of))})" if of else ""
     return (

@@ -78,6 +78,11 @@ def test_headers_of_libraries_are_named(tmp_path: Path) -> None:
     kernel.write_text("#include <cutlass/array.h>\n#include <one.h>\n#include <cute/a.hpp>\n")
     with pytest.raises(BadInput, match=r"missing: cute/a\.hpp, .*, one\.h \(of CUTLASS\): give"):
         project_of([kernel])
+    kernel.write_text("#include <ATen/native/Any.h>\n#include <ATen/native/cuda/Loops.cuh>\n")
+    with pytest.raises(
+        BadInput, match=r"^kernel\.cu: ATen/native/cuda/Loops\.cuh: code of .* copy"
+    ):
+        project_of([kernel])
 
 
 def test_all_missing_headers_are_named_at_once(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-// cuBLAS, cuSPARSE, cuFFT, cuRAND's host side, NCCL, cuDNN and NVRTC, as far as files name them beside their own
-// kernels: handles, codes, and functions that nothing defines. A call that is built is a compile error
+// cuBLAS, cuSPARSE, cuFFT, cuRAND's host side, NCCL, cuDNN and NVRTC, as far as files name them beside
+// their own kernels: handles, codes, and functions that nothing defines. A call that is built is a compile error
 // that names the function; where a task's flags define ASTRA_UNCALLED_LIBRARY, it comes when called.
 #pragma once
 #include <cuda_runtime.h>
