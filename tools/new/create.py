@@ -23,6 +23,7 @@ from astra_chat.tools.new.source import (
     functions,
     pieces,
     readable,
+    with_namespaces,
 )
 from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
@@ -216,6 +217,7 @@ def draft_of(
     text of the user's that follows the file. Raises BadInput."""
     file, source = source, readable(source)
     every_header = headers or {}
+    source = with_namespaces(source, every_header.values())
     headers = {name: readable(text) for name, text in near_headers(source, every_header)}
     every = pieces(source)
     plain = code(every)

@@ -249,8 +249,9 @@ def test_other_parameters_are_refused() -> None:
         draft_of(f'{source}PYBIND11_MODULE(x, m) {{ m.def("a", &f); }}', "mine", None)
 
 
-CODES = """template <typename in_t> void inner(at::Tensor& out, const at::Tensor& x, double const eps) {
-  const int d = x.size(-1), rows = x.numel() / d;
+CODES = """template <typename in_t>
+void inner(at::Tensor& out, const at::Tensor& x, double const eps) {
+  const int d = x.size(-1); const int rows = x.numel() / d;
   VLLM_DISPATCH_QUANT_TYPES(out.scalar_type(), "inner", [&] {
     k<in_t, scalar_t><<<rows, 32>>>(out.data_ptr<scalar_t>(), x.data_ptr<in_t>(), d); }); }
 void outer(at::Tensor& out, at::Tensor const& x, double const eps) {  // out: [..., d]
