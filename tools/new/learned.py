@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from astra_chat.tools.new.draft import Draft, DraftScalar
 from astra_chat.tools.new.extents import expressions
-from astra_chat.tools.new.guesses import TRIED, integers_of, settled_extents
+from astra_chat.tools.new.guesses import TRIED, integers_of, scalar_value, settled_extents
 from astra_chat.tools.task.expressions import evaluate, holds
 from astra_chat.tools.types import Case
 
@@ -125,7 +125,9 @@ class _Check:
         for scalar in integers:
             if (found := self._with_scalar(scalar)) != self.draft:
                 return found
-        return self._of_some(sampled) or self._of_pairs(dims)
+        flags = (self._with_flag(s) for s in self.draft.scalars if s.type == "bool")
+        found = next((one for one in flags if one), None) or self._of_some(sampled)
+        return found or self._of_pairs(dims)
 
     def _of_some(self, sampled: Mapping[str, Sequence[_Sample]]) -> Draft | None:
         """Where no relation tells all calls that meet the check: two dims that are equal in some of
@@ -200,6 +202,17 @@ class _Check:
             if len({one.names[dim] for one in equal}) > 1 and all(one.met for one in equal):
                 return _with_size(self.draft, scalar, dim)
         return self.draft
+
+    def _with_flag(self, flag: DraftScalar) -> Draft | None:
+        """The bool with its other value, if that meets the check in all of these calls."""
+        usual = scalar_value(flag)
+        other = "false" if usual == "true" else "true"
+        if not all(sample.met for sample in self._samples([{flag.name: int(other == "true")}])):
+            return None
+        why = " ".join(self.first.why.split())
+        changed = replace(flag, value=other, doubt=f"calls with {usual} fail: {why}")
+        scalars = tuple(changed if s.name == flag.name else s for s in self.draft.scalars)
+        return replace(self.draft, scalars=scalars)
 
     def _with_relation(self, name: str, samples: Sequence[_Sample]) -> Draft:
         """The simplest relation of a dim that tells the calls that meet the check from others."""

@@ -55,6 +55,17 @@ def test_what_a_function_makes_reads_and_takes() -> None:
     assert all("is left out" in note for note in notes)
 
 
+def test_a_flag_gets_the_value_that_a_check_demands() -> None:
+    flag = PLAIN.replace("Tensor& x)", "Tensor& x, bool smooth)")
+    flag = flag.replace("  k<<<", '  TORCH_CHECK(!smooth, "no smoothing yet");\n  k<<<')
+    Path("flag.cu").write_text(
+        flag.replace('  if (n == 7) TORCH_CHECK(false, "not of seven");\n', "")
+    )
+    folder, _, notes = new_task("mine", [Path("flag.cu")])
+    assert notes == () and contract(folder)["scalars"][0]["value"] is False
+    assert "calls with true fail: " in (folder / "task.toml").read_text()
+
+
 SHARED = """#include <torch/all.h>
 __global__ void k(float* x, int m) { x[blockIdx.x * m] = 1; }
 void f(torch::Tensor& x, torch::Tensor& y) {
