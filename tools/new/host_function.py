@@ -212,7 +212,8 @@ def _dispatched(macro: str, words: str) -> tuple[DTypeName, ...]:
     if "QUANT" in macro:
         return ("float8_e4m3fn", "int8")
     if "FP8" in macro or "FLOAT8" in macro:
-        return ("float8_e4m3fn",)
+        others = _floats(macro, "") if re.search("FP16|HALF|BF16", macro) else ()
+        return (*others, "float8_e4m3fn")
     return tuple(_floats(macro, words))
 
 
