@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 
 FOLDER = "extension"
-"""Folder of these headers, beside the source; searched after the project's own, and before
-the toolkit's, in front of which `cub/cub.cuh` stands."""
+"""Folder of these headers, beside the source; searched before the project's own, which may be
+PyTorch's, and before the toolkit's, in front of which `cub/cub.cuh` stands."""
 FLAGS = (f"-I{FOLDER}",)
 _TORCH = """
 torch: all.h extension.h library.h torch.h types.h python.h cuda.h script.h
@@ -59,7 +59,8 @@ tvm/ffi: any.h container/array.h container/map.h container/shape.h container/ten
 dlpack: dlpack.h
 """
 _LIBRARIES = {
-    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h",
+    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h cudnn.h"
+    " nvrtc.h",
     "random.h": "curand_kernel.h curand_philox4x32_x.h",
 }
 """Headers of NVIDIA's libraries, by ours that stands for them where the toolkit has none."""
@@ -87,6 +88,18 @@ struct PyModuleDef {
 #define PyMODINIT_FUNC [[maybe_unused]] static PyObject*
 static inline PyObject* PyModule_Create(PyModuleDef*) { return nullptr; }
 """
+
+
+def is_torchs(name: str) -> bool:
+    """Whether a header is PyTorch's."""
+    return re.match(r"(ATen|c10|torch|THC?)/", name) is not None
+
+
+def stand_in(name: str) -> str:
+    """A header in the place of one of PyTorch's that is not among ours; "" for other names. What
+    it lacks is then an error of the compiler that names it."""
+    stands = is_torchs(name) and not name.endswith(".cuh")
+    return "#pragma once\n#include <astra/extension.h>\n" if stands else ""
 
 
 def _names(table: str) -> list[str]:

@@ -13,7 +13,7 @@ from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.instance import choice, instance_of, is_spelt
 from astra_chat.tools.new.kernel_folder import kernel_files
-from astra_chat.tools.new.macro_guards import guarding_macro
+from astra_chat.tools.new.macro_guards import dtype_hint, dtype_macros, guarding_macro
 from astra_chat.tools.new.project import Project, Search, near_headers, project_of, text_of
 from astra_chat.tools.new.source import (
     BadSource,
@@ -23,6 +23,7 @@ from astra_chat.tools.new.source import (
     functions,
     pieces,
     readable,
+    with_namespaces,
 )
 from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
@@ -39,6 +40,7 @@ KEYWORDS = frozenset(
     " volatile while".split()
 )
 """Words that a task may be called by, and no launcher."""
+_ABOUT_DTYPES = re.compile(r"is left out|dispatch|d(ata )?type|matches the argument list", re.I)
 
 
 def new_task(
@@ -87,14 +89,26 @@ def new_task(
     if not draft.makes_tensors:  # what it takes is all there is
         _require_task(draft, ())
     done = Tried(draft, project) if triton_file else tried(name, draft, origin, project)
-    if guard := guarding_macro(done.notes, project):
-        more = replace(search or Search(), defines=(*(search or Search()).defines, guard.macro))
+    macros, hint = _lacking(done.notes, project)
+    if macros:
+        given = (search or Search()).defines
+        more = replace(search or Search(), defines=(*given, *macros))
         draft, project = _read(name, kernels, function, more, launcher)
         again = tried(name, draft, origin, project)
-        done = replace(again, notes=(guard.hint, *again.notes))
+        if not again.unbuilt or done.unbuilt:
+            done = replace(again, notes=(hint, *again.notes))
     _require_task(done.draft, done.notes)
     _write(folder, files(name, done.draft, origin, done.project) | project.headers)
     return folder, draft.origin, done.notes
+
+
+def _lacking(notes: Sequence[str], project: Project) -> tuple[tuple[str, ...], str]:
+    """Macros that the project's build likely defines and notes miss, and the message about them."""
+    if guard := guarding_macro(notes, project):
+        return (guard.macro,), guard.hint
+    about_dtypes = any(_ABOUT_DTYPES.search(note) for note in notes)
+    macros = dtype_macros(project) if about_dtypes else ()
+    return macros, dtype_hint(macros)
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
@@ -203,6 +217,7 @@ def draft_of(
     text of the user's that follows the file. Raises BadInput."""
     file, source = source, readable(source)
     every_header = headers or {}
+    source = with_namespaces(source, every_header.values())
     headers = {name: readable(text) for name, text in near_headers(source, every_header)}
     every = pieces(source)
     plain = code(every)
@@ -217,7 +232,8 @@ def draft_of(
         return replace(_spelt(function, source, entry, headers, shapes), baseline=file)
     exports = [] if launcher else framework.exports(plain, defined)
     if not launcher and (not exports or function not in (None, *(e.name for e in exports))):
-        host = framework.host_functions(plain, defined)
+        own = framework.has_own_tensors([source, *every_header.values()])
+        host = [] if own else framework.host_functions(plain, defined)
         exports += [one for one in host if one.name == function or not exports]
     if exports and (function in (None, *(e.name for e in exports)) or not _has(defined, function)):
         chosen = _chosen([e.name for e in exports], function, "exports")

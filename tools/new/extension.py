@@ -16,7 +16,7 @@ from astra_chat.tools.new.draft import (
     is_no_size,
 )
 from astra_chat.tools.new.framework import Export, same_export
-from astra_chat.tools.new.host_function import Facts, facts_of
+from astra_chat.tools.new.host_function import INNER, Facts, facts_of
 from astra_chat.tools.new.layout import GUESSED, TensorShapes, expression, layout_of, strides_of
 from astra_chat.tools.new.like_named import Alike, LikeNamed
 from astra_chat.tools.new.named_sizes import with_names
@@ -57,6 +57,7 @@ _FLOATS = ("double", "float")
 TEXTS = ("string", "string_view", "String")
 NO_NUMBERS = (*TEXTS, "ScalarType", "Dtype", "DLDataType", "Generator", "cudaStream_t", "Device")
 """Parameters that no contract holds: [binding] gives them."""
+_CONST = re.compile(r"\bconst | const\b")
 OPTIONAL = re.compile(r"(?:\w+::)*[oO]ptional<(?:const )?(.*?)(?: ?&)?>")
 NOT_SEEN = "is it only read, only written, or both?"
 
@@ -157,14 +158,17 @@ def _with_callees(
         callee = host.get(plain[at].text)
         if callee is None or callee.name == function.name:
             continue
-        opened = at + 1
+        opened, types = at + 1, list[str]()
         if plain[opened].text == "<":  # f<float>(x)
             opened = next((i for i in range(at, function.close) if plain[i].text == "("), at)
+            types = ["".join(p.text for p in part) for part in split(plain[at + 2 : opened - 1])]
         if plain[opened].text != "(":
             continue
         passed = ["".join(p.text for p in part) for part in _arguments(plain, opened)]
         pairs = zip((p.name for p in callee.parameters), passed, strict=False)
         names = {name: given for name, given in pairs if re.fullmatch(r"\w+", given)}
+        names |= {"scalar_t": INNER} if "scalar_t" in types else {}
+        names |= {own: given for (_, own, _), given in zip(callee.template, types, strict=False)}
         if tensors & {*names.values()}:
             words = [p.text for p in plain[callee.body + 1 : callee.close]]
             bodies.append(" ".join(names.get(word, word) for word in words))
@@ -223,13 +227,13 @@ _REWRITES = (_with_macros, _with_callees, _without_copies, _with_small_names, _w
 
 def kind_of(parameter: Parameter) -> str:
     """Without const, references, namespaces and optional: "Tensor"."""
-    plain = parameter.type.replace("const ", "").rstrip(" &*")
+    plain = _CONST.sub("", parameter.type).rstrip(" &*")
     optional = OPTIONAL.fullmatch(plain)
     return (optional[1] if optional else plain).rstrip(" &*").split("::")[-1]
 
 
 def _is_optional(parameter: Parameter) -> bool:
-    return OPTIONAL.fullmatch(parameter.type.replace("const ", "").rstrip(" &*")) is not None
+    return OPTIONAL.fullmatch(_CONST.sub("", parameter.type).rstrip(" &*")) is not None
 
 
 def _is_tensor(parameter: Parameter) -> bool:

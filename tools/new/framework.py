@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from astra_chat.tools.new.source import Function, Piece, closing, functions, split
@@ -15,6 +15,7 @@ OTHER_KEYS = frozenset(
 )
 """Dispatch keys of TORCH_LIBRARY_IMPL whose functions are not the ones for CUDA tensors."""
 TENSOR = re.compile(r"\b(Tensor|TensorView)\b")
+_OWN_TENSOR = re.compile(r"^\s*(class|struct)\s+Tensor\b[^;()]*\{", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ def same_export(export: Export, pieces: Sequence[Piece]) -> Export:
     defined = functions(pieces)
     offered = [*exports(pieces, defined), *host_functions(pieces, defined)]
     return next(one for one in offered if one.name == export.name)
+
+
+def has_own_tensors(texts: Iterable[str]) -> bool:
+    """Whether a project defines a class Tensor, whose objects nothing but its library makes."""
+    return any(_OWN_TENSOR.search(text) for text in texts)
 
 
 def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:

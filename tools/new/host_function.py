@@ -28,6 +28,8 @@ _COUNT = re.compile(
 _STRIDE = re.compile(r"\b(\w+)(?:\.|->)strides?(?:\(\s*(-?\d+)\s*\)|(?:\(\s*\))?\[\s*(-?\d+)\s*\])")
 _RETURN = re.compile(r"\breturn\s+(?:std::make_tuple\(|std::tuple|\{)?([\w\s,]+)[)}]?\s*;")
 _DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH|SGL|FLASHINFER)\w*\s*\(")
+INNER = "inner_t"
+"""Type that a callee dispatches by the name which the caller's has."""
 DATA = r"(?:\.|->)\s*(?:value\(\)\s*\.\s*)?(?:(?:mutable_|const_)?data_ptr|data)\b"
 _POINTER = re.compile(rf"(\w+){DATA}\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(")
 _CAST = re.compile(
@@ -139,7 +141,11 @@ def _shapes(facts: Facts, body: str) -> None:
 
 def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
     at = {index: extent for (name, index), extent in facts.sizes.items() if name == tensor}
-    if tensor in facts.counts and set(at) <= {0, -1} and facts.strides.get(tensor, set()) <= {0}:
+    if (
+        tensor in facts.counts
+        and set(at) <= {0, -1}
+        and facts.strides.get(tensor, set()) <= {0, -1}
+    ):
         rows, over = facts.counts[tensor], facts.over.get(tensor)
         known = over in {*facts.dims, *facts.sizes.values()}
         return (rows, over) if known and over else (rows,) if over is None else ()
@@ -176,8 +182,10 @@ def _dispatch(facts: Facts, pieces: Sequence[Piece], start: int) -> None:
     type_name = _type_name(macro)
     if named and not macro.startswith(("AT_", "VLLM_")):
         type_name = named[-1]
-    elif type_name not in [p.text for p in pieces[lambda_at : closing(pieces, opened)]]:
-        type_name = "scalar_t"
+    else:
+        words = {p.text for p in pieces[lambda_at : closing(pieces, opened)]}
+        offered = (INNER, type_name)
+        type_name = next((one for one in offered if one in words), "scalar_t")
     dtypes = _dispatched(macro, " ".join(parts))
     if not dtypes and "TYPE" in macro:
         dtypes, facts.guessed = ("float16", "bfloat16"), True
@@ -204,7 +212,8 @@ def _dispatched(macro: str, words: str) -> tuple[DTypeName, ...]:
     if "QUANT" in macro:
         return ("float8_e4m3fn", "int8")
     if "FP8" in macro or "FLOAT8" in macro:
-        return ("float8_e4m3fn",)
+        others = _floats(macro, "") if re.search("FP16|HALF|BF16", macro) else ()
+        return (*others, "float8_e4m3fn")
     return tuple(_floats(macro, words))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from astra_chat.tools.new.draft import Draft, DraftScalar
 from astra_chat.tools.new.extents import expressions
-from astra_chat.tools.new.guesses import TRIED, integers_of, settled_extents
+from astra_chat.tools.new.guesses import TRIED, integers_of, scalar_value, settled_extents
 from astra_chat.tools.task.expressions import evaluate, holds
 from astra_chat.tools.types import Case
 
@@ -116,15 +116,29 @@ class _Check:
         """The draft with what meets the check."""
         dims = [name for name in self.draft.dims if len(self.draft.extents.get(name, (0, 0))) > 1]
         integers = [s for s in self.draft.scalars if s.type == "int64_t"]
+        sampled = dict[str, Sequence[_Sample]]()
         for name in dims:
-            samples = self._of_dim(name)
+            samples = sampled[name] = self._of_dim(name)
             if any(sample.met for sample in samples):
                 if (found := self._with_relation(name, samples)) != self.draft:
                     return found
         for scalar in integers:
             if (found := self._with_scalar(scalar)) != self.draft:
                 return found
-        return self._of_pairs(dims)
+        flags = (self._with_flag(s) for s in self.draft.scalars if s.type == "bool")
+        found = next((one for one in flags if one), None) or self._of_some(sampled)
+        return found or self._of_pairs(dims)
+
+    def _of_some(self, sampled: Mapping[str, Sequence[_Sample]]) -> Draft | None:
+        """Where no relation tells all calls that meet the check: two dims that are equal in some of
+        them, and in none of the others."""
+        for name, samples in sampled.items():
+            for other in sampled:
+                text = f"{name} == {other}"
+                equal = [one.met for one in samples if one.known and _holds(text, one.names)]
+                if name != other and len(equal) >= len(self.failing) and all(equal):
+                    return replace(self.draft, require=(*self.draft.require, text))
+        return None
 
     def _numbers(self) -> list[int]:
         """Numbers that the messages name, then usual ones."""
@@ -188,6 +202,17 @@ class _Check:
             if len({one.names[dim] for one in equal}) > 1 and all(one.met for one in equal):
                 return _with_size(self.draft, scalar, dim)
         return self.draft
+
+    def _with_flag(self, flag: DraftScalar) -> Draft | None:
+        """The bool with its other value, if that meets the check in all of these calls."""
+        usual = scalar_value(flag)
+        other = "false" if usual == "true" else "true"
+        if not all(sample.met for sample in self._samples([{flag.name: int(other == "true")}])):
+            return None
+        why = " ".join(self.first.why.split())
+        changed = replace(flag, value=other, doubt=f"calls with {usual} fail: {why}")
+        scalars = tuple(changed if s.name == flag.name else s for s in self.draft.scalars)
+        return replace(self.draft, scalars=scalars)
 
     def _with_relation(self, name: str, samples: Sequence[_Sample]) -> Draft:
         """The simplest relation of a dim that tells the calls that meet the check from others."""

@@ -45,6 +45,35 @@ def guarding_macro(notes: Sequence[str], project: Project) -> Guard | None:
     return None
 
 
+_OF_DTYPES = re.compile(
+    r"(?=\w*(?:ENABLE|AVAILABLE|SUPPORT|HAS|HAVE|USE|WITH))\w*(?:HALF|B?F(?:LOAT|P)?16|E4M3|E5M2|FP8)\w*"
+)
+"""Names of macros with which a project's build includes an element type."""
+_OTHER_PLATFORM = re.compile(r"ROCM|HIP|AMD|MUSA|XPU|CPU|FNUZ")
+
+
+def dtype_macros(project: Project) -> tuple[str, ...]:
+    """Macros for element types that the project's files test, and neither they nor a -D define."""
+    texts = [project.source, *project.headers.values()]
+    defined = {flag.removeprefix("-D").partition("=")[0] for flag in project.defines}
+    tested = list[str]()
+    for line in (line for text in texts for line in text.splitlines()):
+        directive = _DIRECTIVE.match(line)
+        if directive and directive[1] in ("if", "ifdef", "elif"):
+            tested += re.findall(r"(?<!!)\bdefined\s*\(?\s*(\w+)", directive[2])
+            tested += [directive[2].split()[0]] if directive[1] == "ifdef" else []
+        elif made := re.match(r"\s*#\s*define\s+(\w+)", line):
+            defined.add(made[1])
+    named = (n for n in dict.fromkeys(tested) if n not in defined and n.isupper())
+    return tuple(n for n in named if _OF_DTYPES.fullmatch(n) and not _OTHER_PLATFORM.search(n))
+
+
+def dtype_hint(macros: Sequence[str]) -> str:
+    """The message for the user."""
+    flags = " ".join(f"-D {name}" for name in macros)
+    return f"your project's build likely defines macros for element types, as {flags} does here"
+
+
 def _guards(name: str, text: str) -> Iterator[str]:
     """Macros that have to be defined where a text defines a name, the innermost first."""
     defines = re.compile(rf"\b{name}\s*\(|\b(struct|class|enum|using)\s+{name}\b")

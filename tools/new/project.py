@@ -21,6 +21,8 @@ from astra_vgpu.ground.toolkit import find_toolkit
 
 FOLDER = "project"
 """Folder of the task in which the project's headers lie."""
+STAND_INS = f"{FOLDER}/stand_ins"
+"""Folder of headers instead of PyTorch's that Astra has none for."""
 ANCESTORS = 5
 """Folders above the file in which its includes are looked for, up to the repository's own."""
 MOST_ROUNDS = 12
@@ -36,6 +38,11 @@ _OTHERS = (
     "USE_MUSA",
 )
 """Macros of other platforms: never defined."""
+_LIBRARIES = (
+    *(("cutlass/", "of CUTLASS"), ("cute/", "of CUTLASS"), ("cudnn", "of cuDNN")),
+    *(("fmt/", "of fmt"), ("NvInfer", "of TensorRT")),
+)
+"""How headers of libraries begin."""
 NEAR = 2
 """Includes from the file to a header that is read."""
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', re.MULTILINE)
@@ -77,12 +84,17 @@ def project_of(
             raise BadInput(f"{folder} is not a folder")
     source = "\n".join(text_of(path) for path in files)
     near = [folder for path in files for folder in _near(path.resolve())]
-    found, used = _included(files, [folder.resolve() for folder in folders], near, root, defines)
+    found, used, lacking = _included(
+        files, [folder.resolve() for folder in folders], near, root, defines
+    )
     places = {path.resolve().parent for path in files}
     top = Path(os.path.commonpath([*places, *(p.parent for p in found), *used]))
     headers = {_name(path, top): text_of(path) for path in sorted(found)}
     own = [*dict.fromkeys(path.resolve().parent for path in files), *used]
     include = tuple(dict.fromkeys(_folder(folder, top) for folder in own)) if headers else ()
+    if lacking:
+        headers |= {f"{STAND_INS}/{name}": extension_headers.stand_in(name) for name in lacking}
+        include = (*include, STAND_INS)
     return Project(source, headers, include, tuple(f"-D{name}" for name in defines))
 
 
@@ -132,30 +144,51 @@ def _included(
     near: Sequence[Path],
     root: Path | None,
     defines: Sequence[str],
-) -> tuple[set[Path], list[Path]]:
-    """The project's headers, and the folders in which they were found, in the order of -I."""
+) -> tuple[set[Path], list[Path], list[str]]:
+    """The project's headers, the folders in which they were found, in the order of -I, and those
+    of PyTorch's that need a stand-in."""
     for _ in range(MOST_ROUNDS):
         found, missing = set[Path](), list[str]()
         for path in files:
             ours, lacking = _dependencies(path, folders, defines)
             found |= ours
             missing += [name for name in lacking if name not in missing]
-        homes = [_home(name, near, root) for name in missing]
+        homes = [_home(name, near, root or _repository(files[0])) for name in missing]
         new = [home for home in dict.fromkeys(homes) if home and home not in folders]
         if not new:
             break
         folders = [*folders, *new]
-    if missing:
-        listed = ", ".join(sorted(missing))
-        raise BadInput(
-            f"{files[0].name}: headers are missing: {listed}: give their folders with -I, or a"
-            " folder in which to search with --root"
+    lacking = [name for name in missing if extension_headers.stand_in(name)]
+    if missing := [name for name in missing if name not in lacking]:
+        raise BadInput(f"{files[0].name}: {_missing(missing)}")
+    return found - {path.resolve() for path in files}, folders, lacking
+
+
+def _missing(names: Sequence[str]) -> str:
+    """What is missing, and what to do about it."""
+    if torch := sorted(filter(extension_headers.is_torchs, names)):
+        return (
+            f"{', '.join(torch)}: code of PyTorch's own, which Astra lacks; copy the kernel,"
+            " with a function that launches it with pointers and numbers, into a file of its own"
         )
-    return found - {path.resolve() for path in files}, folders
+    of = {library for name in names for word, library in _LIBRARIES if name.startswith(word)}
+    known = f" ({', '.join(sorted(of))})" if of else ""
+    return (
+        f"headers are missing: {', '.join(sorted(names))}{known}: give their folders with -I, or a"
+        " folder in which to search with --root"
+    )
+
+
+def _repository(file: Path) -> Path | None:
+    """The root of the repository that a file is in."""
+    return next((p for p in file.resolve().parents if (p / ".git").exists()), None)
 
 
 def _home(name: str, near: Sequence[Path], root: Path | None) -> Path | None:
-    """The folder from which `name` leads to a file."""
+    """The folder from which `name` leads to a file. PyTorch's own headers are not looked for: no
+    kernel is compiled with them."""
+    if extension_headers.stand_in(name):
+        return None
     for folder in near:
         for place in (folder, folder / "include", folder / "csrc", folder / "src"):
             if (place / name).is_file():
@@ -164,8 +197,13 @@ def _home(name: str, near: Sequence[Path], root: Path | None) -> Path | None:
         return None
     last = name.rsplit("/", 1)[-1]
     ends = [p for p in sorted(root.resolve().rglob(last)) if p.as_posix().endswith(f"/{name}")]
-    best = min(ends, key=lambda path: len(path.parts), default=None)
+    best = min(ends, key=lambda path: (-_shared(path, near), len(path.parts)), default=None)
     return best and Path(best.as_posix()[: -len(name) - 1])
+
+
+def _shared(path: Path, near: Sequence[Path]) -> int:
+    """How many of the nearest folders above a kernel a header is under."""
+    return sum(path.is_relative_to(folder) for folder in near)
 
 
 def _dependencies(
@@ -190,8 +228,8 @@ def _dependencies(
                 *(f"-U{name}" for name in _OTHERS),
                 *(f"-D{name}" for name in defines),
                 *("-include", "cuda_runtime.h"),
-                *(f"-I{folder}" for folder in folders),
                 f"-I{ours / extension_headers.FOLDER}",
+                *(f"-I{folder}" for folder in folders),
                 f"-I{toolkit.include_dir}",
                 f"-I{toolkit.include_dir / 'cccl'}",
                 str(path.resolve()),

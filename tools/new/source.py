@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -93,10 +93,34 @@ class Function:
         return "__global__" in self.returns or "__device__" in self.returns
 
 
+_ALONE = re.compile(r"^[ \t]*([A-Z]\w+)(?=[ \t]*(?://.*)?$)", re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:.*\\\n)*.*)", re.MULTILINE)
+_SPACES = re.compile(r"(?:(?:inline )?namespace \w*(?: : : \w+)* ?\{|\}| )+")
+_MOST_DEEP = 4
+
+
 def readable(source: str) -> str:
     """The source with a blank before suffixes of the user's own, "..."_name: only our reader, which
     looks for functions and names, cannot do with these."""
     return _OWN_SUFFIX.sub(r"\1 \2", source)
+
+
+def with_namespaces(source: str, headers: Iterable[str]) -> str:
+    """The source with macros that open or close namespaces expanded, as the reader needs them."""
+    alone = set(_ALONE.findall(source))
+    bodies: dict[str, list[str]] = {}
+    for text in (source, *headers) if alone else ():
+        for name, body in _DEFINED.findall(text):
+            bare = re.sub(r"/\*.*?\*/|//.*|\\\n", " ", body, flags=re.DOTALL)
+            bodies.setdefault(name, re.findall(r"\w+|\S", bare))
+
+    def expanded(name: str, deep: int = 0) -> str:
+        words = bodies[name] if deep < _MOST_DEEP else []
+        return " ".join(expanded(w, deep + 1) if w in bodies else w for w in words)
+
+    spaces = {name: expanded(name) for name in alone & bodies.keys()}
+    spaces = {name: text for name, text in spaces.items() if _SPACES.fullmatch(text)}
+    return _ALONE.sub(lambda found: spaces.get(found[1], found[1]), source)
 
 
 def pieces(source: str) -> list[Piece]:

@@ -54,6 +54,9 @@ _DECIDED = ("is left out", "build_timeout_s")
 _NUMBER = re.compile(r"\d+")
 _CHECKS = re.compile(r"^checks (\d+)$", re.MULTILINE)
 MOST_LINES = 12
+_UNBUILT = "the file does not build: "
+_PLACE = re.compile(r"\(\d+\)|line \d+")
+_INSTRUCTION = re.compile(r"(?:Instruction|Feature) '([^']+)' not supported on \.target '(\w+)'")
 _NOT_LINKED, _UNCOUNTED = "exit status 127", 2**31
 """A function of another file is called, which a call does once all checks are met."""
 MOST_LESSONS = 12
@@ -72,6 +75,11 @@ class Tried:
     draft: Draft
     project: Project
     notes: tuple[str, ...] = ()
+
+    @property
+    def unbuilt(self) -> bool:
+        """Whether the file did not build."""
+        return any(note.startswith(_UNBUILT) for note in self.notes)
 
 
 def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
@@ -261,9 +269,20 @@ def _built(folder: Path) -> tuple[Task, Build] | str:
             " calls do not need, using the project's macros (-D)"
         )
     if isinstance(made, BuildFailed):
-        lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]
-        return "the file does not build: " + "\n".join(dict.fromkeys(lines[:MOST_LINES]))
+        return _UNBUILT + _build_errors(made.log)
     return task, made
+
+
+def _build_errors(log: str) -> str:
+    """What the compiler says, each error once."""
+    if lacking := dict.fromkeys(_INSTRUCTION.findall(log)):
+        named = "; ".join(f"{what} on {target}" for what, target in lacking)
+        return (
+            f"the GPU of the trial lacks what the file uses: {named}. Leave such code out with the"
+            " project's macros (-D), or choose a kernel without it"
+        )
+    first = {_PLACE.sub("", line): line for line in reversed(log.splitlines()) if "error" in line}
+    return "\n".join([*reversed(first.values())][:MOST_LINES]) or log
 
 
 @dataclass

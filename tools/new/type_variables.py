@@ -19,15 +19,20 @@ from astra_chat.tools.types import DTypeName, is_float
 
 
 def letters_of(variables: Mapping[str, tuple[DTypeName, ...]]) -> dict[str, str]:
-    """A type variable for each dispatched type: T for the first, Q for codes, I for indices."""
+    """A type variable for each dispatched type: T for the first, but not for codes where there are
+    others; Q for codes, I for indices."""
     letters: dict[str, str] = {}
-    for name, dtypes in variables.items():
+    for name, dtypes in sorted(variables.items(), key=lambda one: _are_codes(one[1])):
         wanted = "T" if not letters else "I" if "int64" in dtypes else "U"
-        if letters and ("float8_e4m3fn" in dtypes or "int8" in dtypes):
+        if letters and _are_codes(dtypes):
             wanted = "Q"
         free = [letter for letter in (wanted, *"UVWXYZ") if letter not in letters.values()]
         letters[name] = free[0]
     return letters
+
+
+def _are_codes(dtypes: Sequence[DTypeName]) -> bool:
+    return "float8_e4m3fn" in dtypes or "int8" in dtypes
 
 
 def of_codes(
@@ -69,9 +74,7 @@ def variables_among(
     """The type variables that tensors have, and whether the source tells their dtypes."""
     used = {t.dtype for t in tensors}
     variables = {
-        facts.letters[name]: dtypes
-        for name, dtypes in facts.variables.items()
-        if facts.letters[name] in used
+        letter: facts.variables[name] for name, letter in facts.letters.items() if letter in used
     }
     for name, letter in facts.letters.items():
         if letter != "T" and len(facts.variables[name]) == 1:

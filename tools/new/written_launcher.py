@@ -100,8 +100,10 @@ def written_launcher(function: Function, structs: Structs) -> str:
         if kind not in _TYPES and not default:
             value = _USUAL.get(kind, "128")
             lines.append(f"  constexpr {kind} {name} = {value};  // {MARK}: the value callers use")
-    lines += around.lines
     scope = "".join(f"{name}::" for name in function.namespaces)
+    if scope and around.lines:
+        lines.append(f"  using namespace ::{scope[:-2]};")
+    lines += around.lines
     called = f"{'::' if scope else ''}{scope}{function.name}"
     given = [name for kind, name, default in function.template if kind in _TYPES or not default]
     if given:

@@ -247,3 +247,25 @@ def test_other_parameters_are_refused() -> None:
     source = BODY.replace("int64_t n", "std::vector<double> n", 1)
     with pytest.raises(BadInput, match="'std::vector<double> n'"):
         draft_of(f'{source}PYBIND11_MODULE(x, m) {{ m.def("a", &f); }}', "mine", None)
+
+
+CODES = """template <typename in_t>
+void inner(at::Tensor& out, const at::Tensor& x, double const eps) {
+  const int d = x.size(-1); const int rows = x.numel() / d;
+  VLLM_DISPATCH_QUANT_TYPES(out.scalar_type(), "inner", [&] {
+    k<in_t, scalar_t><<<rows, 32>>>(out.data_ptr<scalar_t>(), x.data_ptr<in_t>(), d); }); }
+void outer(at::Tensor& out, at::Tensor const& x, double const eps) {  // out: [..., d]
+  TORCH_CHECK(x.stride(-1) == 1);
+  VLLM_DISPATCH_HALF_TYPES(x.scalar_type(), "outer", [&] { inner<scalar_t>(out, x, eps); }); }
+"""
+
+
+def test_two_dispatched_types_of_one_name() -> None:
+    """The callee's scalar_t is another type than its caller's, which it gets as an argument."""
+    found = draft_of(CODES, "mine", "outer")
+    assert [(t.dtype, t.shape) for t in found.tensors] == [
+        ("Q", ("rows", "d")),
+        ("T", ("rows", "d")),
+    ]
+    assert found.variables == {"T": ("float16", "bfloat16"), "Q": ("float8_e4m3fn", "int8")}
+    assert [(s.name, s.type) for s in found.scalars] == [("eps", "float")]

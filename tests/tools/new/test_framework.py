@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.new.framework import exports
+from astra_chat.tools.new.framework import exports, has_own_tensors
 from astra_chat.tools.new.source import code, functions, pieces
 
 BODY = "void f(at::Tensor x, int64_t n) {}\nvoid g(at::Tensor x, int64_t n) {}\n"
@@ -43,3 +43,17 @@ def test_registrations(registration: str, names: list[str]) -> None:
     found = exported(BODY + registration)
     assert [function for _, function in found] == names
     assert [name for name, _ in found] == ["a", "b"][: len(names)]
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("class Tensor {\n", True),
+        ("namespace n {\n  struct Tensor final : Base\n  {\n", True),
+        ("class Tensor;\nstruct Tensor* f(struct Tensor x) {", False),
+        ("template <class Tensor>\nvoid f(Tensor x) {", False),
+        ("struct TensorShape {", False),
+    ],
+)
+def test_a_tensor_class_of_the_projects(text: str, own: bool) -> None:
+    assert has_own_tensors(["", text]) == own

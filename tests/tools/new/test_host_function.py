@@ -84,3 +84,14 @@ def test_strides_that_are_asked_for() -> None:
 def test_a_macro_that_does_not_say_its_dtypes() -> None:
     found = facts("DISPATCH_PYTORCH_DTYPE_TO_CTYPE(x.scalar_type(), c_type, [&] { return true; });")
     assert found.variables == {"c_type": ("float16", "bfloat16")} and found.guessed
+
+
+@pytest.mark.parametrize(
+    ("macro", "dtypes"),
+    [
+        ("DISPATCH_TO_CTYPE_FP16_FP8", ("float16", "bfloat16", "float8_e4m3fn")),
+        ("DISPATCH_FP8_TYPES", ("float8_e4m3fn",)),
+    ],
+)
+def test_a_macro_that_names_halves_and_codes(macro: str, dtypes: tuple[str, ...]) -> None:
+    assert facts(f"{macro}(x.dtype(), c_type, [&] {{ }});").variables == {"c_type": dtypes}

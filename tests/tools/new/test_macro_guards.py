@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.new.macro_guards import guarding_macro
+from astra_chat.tools.new.macro_guards import dtype_macros, guarding_macro
 from astra_chat.tools.new.project import Project
 
 HEADER = """#ifndef GUARD_H
@@ -36,3 +36,18 @@ def test_the_macro_around_a_definition(
     assert (found.macro if found else None) == macro
     if found:
         assert "-D ENABLE_FP8" in found.hint and "project/a.h" in found.hint
+
+
+DISPATCH = """#ifdef LIB_ENABLE_BF16
+#if defined(LIB_ENABLE_FP8_E4M3) && !defined(USE_ROCM_FP8)
+#ifndef NO_HALF_SUPPORT
+#ifdef LIB_ENABLE_F16
+#define LIB_ENABLE_F16
+#elif defined(FP16_AVAILABLE)
+#ifdef USE_FAST_MATH
+"""
+
+
+def test_macros_for_element_types() -> None:
+    project = Project("", {"project/a.h": DISPATCH}, defines=("-DFP16_AVAILABLE",))
+    assert dtype_macros(project) == ("LIB_ENABLE_BF16", "LIB_ENABLE_FP8_E4M3")

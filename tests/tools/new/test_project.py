@@ -49,6 +49,42 @@ def test_a_root_is_searched(tmp_path: Path) -> None:
     assert project_of([kernel], root=tmp_path) == project_of([kernel], [tmp_path / "third/party"])
 
 
+def test_the_repository_is_searched_nearest_first(tmp_path: Path) -> None:
+    kernel = project(tmp_path)
+    (tmp_path / "types.cuh").write_text("")
+    for folder in ("csrc/includes/shared", "a/shared"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "types.cuh").write_text("")
+    with pytest.raises(BadInput, match=r"missing: shared/types\.cuh: "):
+        project_of([kernel])
+    (tmp_path / ".git").mkdir()
+    assert "project/includes/shared/types.cuh" in project_of([kernel]).headers
+
+
+def test_pytorchs_headers_are_never_the_repositorys(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for name in ("c10/Deep.h", "ATen/Tensor.h"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("#error real")
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text("#include <ATen/Tensor.h>\n#include <c10/Deep.h>\n")
+    found = project_of([kernel])
+    assert [*found.headers] == ["project/stand_ins/c10/Deep.h"]
+    assert found.include[-1] == "project/stand_ins"
+
+
+def test_headers_of_libraries_are_named(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text("#include <cutlass/array.h>\n#include <one.h>\n#include <cute/a.hpp>\n")
+    with pytest.raises(BadInput, match=r"missing: cute/a\.hpp, .*, one\.h \(of CUTLASS\): give"):
+        project_of([kernel])
+    kernel.write_text("#include <ATen/native/Any.h>\n#include <ATen/native/cuda/Loops.cuh>\n")
+    with pytest.raises(
+        BadInput, match=r"^kernel\.cu: ATen/native/cuda/Loops\.cuh: code of .* copy"
+    ):
+        project_of([kernel])
+
+
 def test_all_missing_headers_are_named_at_once(tmp_path: Path) -> None:
     kernel = tmp_path / "a" / "kernel.cu"
     kernel.parent.mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.new.source import code, functions, pieces
+from astra_chat.tools.new.source import code, functions, pieces, with_namespaces
 from astra_vgpu.ground.errors import BadInput
 
 SOURCE = r"""
@@ -74,3 +74,22 @@ def test_a_token_over_two_lines_has_its_place() -> None:
     source = 'asm("add \\\n sub");\nre\\\nturn 1;'
     assert [source[p.start : p.end] for p in pieces(source)][2] == '"add \\\n sub"'
     assert "return" in [p.text for p in pieces(source)]
+
+
+NAMESPACES = """#ifndef LIB_VERSION
+#define LIB_VERSION v2
+#endif
+#define LIB_INNER inline namespace LIB_VERSION {  // of this version
+#define LIB_BEGIN \\
+  namespace lib {   \\
+  LIB_INNER
+#define LIB_END } /* v2 */ }
+#define LIB_LIMIT 4
+"""
+
+
+def test_namespaces_that_macros_open() -> None:
+    source = "\nLIB_BEGIN\nnamespace inner {\nvoid f(int n) {\nLIB_LIMIT\n; }\n}\nLIB_END  // lib\n"
+    (found,) = functions(code(pieces(with_namespaces(source, [NAMESPACES]))))
+    assert (found.name, found.namespaces, found.line) == ("f", ("lib", "v2", "inner"), 4)
+    assert with_namespaces(source, []) == source

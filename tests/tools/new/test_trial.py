@@ -55,6 +55,55 @@ def test_what_a_function_makes_reads_and_takes() -> None:
     assert all("is left out" in note for note in notes)
 
 
+def test_a_flag_gets_the_value_that_a_check_demands() -> None:
+    flag = PLAIN.replace("Tensor& x)", "Tensor& x, bool smooth)")
+    flag = flag.replace("  k<<<", '  TORCH_CHECK(!smooth, "no smoothing yet");\n  k<<<')
+    Path("flag.cu").write_text(
+        flag.replace('  if (n == 7) TORCH_CHECK(false, "not of seven");\n', "")
+    )
+    folder, _, notes = new_task("mine", [Path("flag.cu")])
+    assert notes == () and contract(folder)["scalars"][0]["value"] is False
+    assert "calls with true fail: " in (folder / "task.toml").read_text()
+
+
+SHARED = """#include <torch/all.h>
+__global__ void k(float* x, int m) { x[blockIdx.x * m] = 1; }
+void f(torch::Tensor& x, torch::Tensor& y) {
+  const int n = x.size(0), m = x.size(1), all = y.size(1), shared = all - m;
+  TORCH_CHECK(x.scalar_type() == at::ScalarType::Float && y.scalar_type() == at::ScalarType::Float);
+  TORCH_CHECK(x.dim() == 2 && y.dim() == 2 && y.size(0) == n, "rows");
+  TORCH_CHECK(shared == 0 || shared == 1, "one more column at most");
+  k<<<n, 1, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), m); }
+"""
+
+
+def test_equal_sizes_meet_a_check_that_no_relation_tells() -> None:
+    Path("shared.cu").write_text(SHARED)
+    folder, _, notes = new_task("mine", [Path("shared.cu")])
+    assert notes == () and len(contract(folder)["require"]) == 1
+
+
+def test_instructions_of_a_newer_gpu_are_said_once() -> None:
+    code = "{ .reg .b8 b; cvt.rn.satfinite.e2m1x2.f32 b, %0, %0; }"
+    asm = f'asm volatile("{code}" :: "f"(x[0]));'
+    Path("newer.cu").write_text(PLAIN.replace("x[0] = 1;", f"{asm} {asm}"))
+    _, _, (note,) = new_task("mine", [Path("newer.cu")])
+    assert note.count("e2m1x2") == 1 and "on sm_90. Leave such code out" in note
+
+
+def test_macros_for_element_types_are_defined_where_calls_need_them() -> None:
+    """A build with them runs; without, its dispatch accepts no dtype."""
+    guard = "#ifdef ENABLE_HALF\n#define TAKES(t) t == at::ScalarType::Half\n#else\n"
+    guard += "#define TAKES(t) false\n#endif\n"
+    half = PLAIN.replace("x.scalar_type() == at::ScalarType::Float", "TAKES(x.scalar_type())")
+    half = half.replace("float", "__half").replace(");\n  if", ', "no dispatch");\n  if')
+    Path("guarded.cu").write_text(
+        guard + half.replace("__half>()", "c10::Half>()").replace("x.data", "(__half*)x.data")
+    )
+    folder, _, notes = new_task("mine", [Path("guarded.cu")])
+    assert "-D ENABLE_HALF" in notes[0] and "-DENABLE_HALF" in contract(folder)["flags"]
+
+
 def test_what_does_not_build_or_fails_is_said() -> None:
     Path("bad.cu").write_text(
         "#include <torch/all.h>\n__global__ void k(float* x) { x[0] = 1; }\n"

@@ -44,6 +44,11 @@ def test_the_fields_of_a_struct_become_parameters() -> None:
     assert "COMPLETE: ctx is zero-filled" in found.launcher, "nobody knows what a Context holds"
 
 
+def test_structs_of_a_namespace_are_found() -> None:
+    found = draft_of(f"namespace a::b {{ {STRUCTS} {RUN} }}", "mine", "run")
+    assert "  using namespace ::a::b;\n  Params params{};" in found.launcher
+
+
 def test_a_kernel_without_a_function_gets_one() -> None:
     found = draft_of(STRUCTS, "mine", None)
     assert [(t.name, t.dtype) for t in found.tensors] == [("out", "T"), ("x", "uint8")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,6 +20,9 @@ extern "C" __global__ void halves(Half h, float* out) { out[h.used] = h.pair.x +
 extern "C" __global__ void taken(const __grid_constant__ Half h, float* out) {
     const volatile int* words = reinterpret_cast<const volatile int*>(&h);
     out[0] = words[threadIdx.x % 4];
+}
+extern "C" __global__ void constant(const __grid_constant__ Mixed m) {
+    if (threadIdx.x < m.count) m.out[threadIdx.x] = m.input[threadIdx.x];
 }
 extern "C" __global__ void vectors(float4 a, float4 b, float4* out) { out[0] = a; }
 extern "C" __global__ void by_hand(Half h, int* out) {
@@ -51,6 +55,17 @@ def test_padding_and_unused_parameters_are_unread(made: tuple[str, Cubin]) -> No
     assert unread["vectors"] == ((16, 16),)
     assert unread["empty"] == ((0, 4),)
     assert list(unread_parameters(*made, ["vectors", "of_another_file"])) == ["vectors"]
+
+
+def test_loads_through_a_parameters_address_read_only_what_they_name(
+    made: tuple[str, Cubin],
+) -> None:
+    ptx, cubin = made
+    assert re.search(r"mov\.b64\s+%\w+, constant_param_0", ptx), "nvcc takes its address"
+    assert unread_of(ptx, cubin)["constant"] == ((12, 4), (24, 8))
+    start = ptx.index("constant_param_0;")
+    other = ptx[:start] + ptx[start:].replace("ld.param.", "ld.", 1)
+    assert unread_of(other, cubin)["constant"] == ()
 
 
 def test_a_parameter_whose_address_is_taken_is_read_throughout(made: tuple[str, Cubin]) -> None:

@@ -1,5 +1,5 @@
-// cuBLAS, cuSPARSE, cuFFT, cuRAND's host side and NCCL, as far as files name them beside their own
-// kernels: handles, codes, and functions that nothing defines. A call that is built is a compile error
+// cuBLAS, cuSPARSE, cuFFT, cuRAND's host side, NCCL, cuDNN and NVRTC, as far as files name them beside
+// their own kernels: handles, codes, and functions that nothing defines. A call that is built is a compile error
 // that names the function; where a task's flags define ASTRA_UNCALLED_LIBRARY, it comes when called.
 #pragma once
 #include <cuda_runtime.h>
@@ -14,6 +14,12 @@
 #define ASTRA_LIBRARY(result, name) ASTRA_UNBUILT(name) result name(...);
 
 extern "C" {
+
+// cuDNN and NVRTC
+typedef struct cudnnContext* cudnnHandle_t;
+typedef enum { CUDNN_STATUS_SUCCESS } cudnnStatus_t;
+typedef struct _nvrtcProgram* nvrtcProgram;
+typedef enum { NVRTC_SUCCESS } nvrtcResult;
 
 // cuBLAS
 typedef struct cublasHandle_s* cublasHandle_t;
