@@ -139,5 +139,5 @@ def test_a_task_of_ones_own_brings_its_engine_file(tmp_path: Path) -> None:
         (folder / "engine.toml").unlink()
         with pytest.raises(BadInput, match=r"mine: it has no engine\.toml"):
             with_engine_files(found, [folder])
-        with pytest.raises(BadInput, match=r"rmsnorm is rmsnorm; .* winners of silu_and_mul"):
+        with pytest.raises(BadInput, match=r"rmsnorm is rmsnorm; .* winners for silu_and_mul"):
             with_engine_files(found, [find_task("rmsnorm").folder])
