@@ -70,13 +70,13 @@ def launcher_text(task: Task, languages: Sequence[Language] = CUDA_ONLY) -> str:
             f"{kept} `{task.binding.launcher}` is compiled after the file: keep the functions that"
             " it calls, with the same parameters, and define nothing that it"
             f" defines:\n{fenced(task.launcher_file)}\n"
-            f"The launcher is made from it; do not define it:\n{text}"
+            f"The launcher below is made from that file; do not define the launcher:\n{text}"
         )
     kind = "operator" if task.binding.operator else "function"
     return (
         f"{kept} Keep the {kind} `{task.binding.called}` with the same parameters, and define and "
-        f"register it as the baseline does.{_others_text(task)} The launcher is made from"
-        f" `{task.binding.called}`; do not define it:\n{text}"
+        f"register it as the baseline does.{_others_text(task)} The launcher below is"
+        f" made from `{task.binding.called}`; do not define the launcher:\n{text}"
     )
 
 

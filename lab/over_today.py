@@ -73,8 +73,8 @@ The table gives the speedup of each task's fastest winner over the fastest kerne
 0.5.23 or FlashInfer 0.7.2 launches today for each case, among those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
 corrected. *Side by side*: winner and rival were timed in one run; *two runs*: each was timed
-against our baseline; *both*: some rivals in one way, some in the other; each case uses the lower
-ratio. The *two runs* figures compare topk_softmax and small calls of moe_align_block_size with a
+against our baseline; *both*: some rivals in one way, some in the other. The ratio of a case is the
+lowest over its rivals. The *two runs* figures compare topk_softmax and small calls of moe_align_block_size with a
 library that SGLang no longer calls for them."""
 
 

@@ -89,8 +89,8 @@ class CaseRow(Value):
     """What limits the candidate on this case, according to its profile; empty: the case has no
     profile."""
     metrics: tuple[NamedValue, ...]
-    """Metrics from the case's profile, named as in Nsight Compute, or after the counter; the parts
-    of the time are `time_...`."""
+    """Metrics from the case's profile, under their Nsight Compute names where they have one; the
+    parts of the time are named `time_...`."""
 
 
 class EvaluationRow(RunColumns):

@@ -46,7 +46,7 @@ ProfiledOption = Annotated[
     typer.Option(
         "--case",
         metavar="CASE",
-        help="Case to profile, as in task.toml; default: the one with the largest weight.",
+        help="Case to profile, written as in task.toml; default: the one with the largest weight.",
     ),
 ]
 TimedOption = Annotated[
@@ -54,7 +54,7 @@ TimedOption = Annotated[
     typer.Option(
         "--case",
         metavar="CASE",
-        help="Case to time instead of the task's cases, as in task.toml; may be repeated.",
+        help="Case to time instead of the task's cases, written as in task.toml; may be repeated.",
     ),
 ]
 ExplainOption = Annotated[

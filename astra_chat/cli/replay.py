@@ -162,7 +162,7 @@ def _require_plain(others: list[str], speed: float | None) -> None:
 
     if others:
         raise BadInput(
-            "--turn, --round, --role and --speed choose what a plain replay shows: omit"
+            "--turn, --round, --role and --speed apply only to a plain replay: omit"
             f" {', '.join(others)}"
         )
     if speed is not None and not 0 < speed < math.inf:

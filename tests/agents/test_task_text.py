@@ -46,7 +46,7 @@ def test_a_file_in_a_form_of_its_own_is_told_to_keep_it(task: Task) -> None:
     bound = task.model_copy(update={"binding": Binding(function="ours::twice", args=("out",))})
     text = launcher_text(bound)
     assert "the function `ours::twice` with the same parameters" in text
-    assert "do not define it" in text and f"{prototype(task)};" in text
+    assert "do not define the launcher" in text and f"{prototype(task)};" in text
 
 
 def test_a_tester_is_told_how_inputs_are_drawn(task: Task, tmp_path: Path) -> None:

@@ -77,9 +77,7 @@ def _tensors(path: Path, args: tuple[str, ...]) -> dict[str, SeenTensor]:
     for at, text in enumerate(args):
         match = TENSOR.fullmatch(text)
         if match is None:
-            raise BadInput(
-                f"{path}: '{text}' is not a tensor: write it as torch.bfloat16[128, 4096]"
-            )
+            raise BadInput(f"{path}: '{text}' is not a tensor such as torch.bfloat16[128, 4096]")
         shape = tuple(int(extent) for extent in match[2].replace(" ", "").split(",") if extent)
         strides, dense = list[int](), 1
         for extent in reversed(shape):

@@ -235,9 +235,11 @@ def mapped(
         found |= dict(zip(left, free, strict=True))
     optional = {arg.name for arg in domain.args if arg.optional}
     if lacking := [name for name in left if name not in found and name not in optional]:
+        question = f"which of its tensors ({', '.join(free)}) is '{lacking[0]}' in the contract?"
+        without = f"none of its tensors is left for '{lacking[0]}' of the contract."
         raise BadInput(
-            f"{operator.name}: which of its tensors ({', '.join(free) or 'none is left'}) is"
-            f" '{lacking[0]}' in the contract? Answer with --map {lacking[0]}=PARAMETER"
+            f"{operator.name}: {question if free else without} Answer with --map"
+            f" {lacking[0]}=PARAMETER"
         )
     return found
 
