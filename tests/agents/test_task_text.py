@@ -39,7 +39,7 @@ def test_precision_is_told_as_it_is_judged(task: Task) -> None:
 
 def test_the_launcher_is_a_prototype(task: Task) -> None:
     assert f"{prototype(task)};" in launcher_text(task)
-    assert "do not define it" not in launcher_text(task)
+    assert "do not define the launcher" not in launcher_text(task)
 
 
 def test_a_file_in_a_form_of_its_own_is_told_to_keep_it(task: Task) -> None:
