@@ -14,11 +14,9 @@ selector          chooses who acts, by rule or by asking a model
 roles/            standing instructions of each role
 prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
 source_sections   the sections that show a source
-search_sections   those that widen a search: prices, other algorithms, kernels that differ and how
 task_text         the task, the launcher, how candidates are compared
 source_text       sources with line numbers, and what is copied from them
 idle_functions    what of a source no timed case runs
-history_text      plans, earlier rounds and predictions
 standing          how candidates stand against parent and best; which is kept
 position          where in the chat a turn is: the last line of its prompt
 role_agent        a role that a model plays: asks, checks the reply, sends it back if unusable

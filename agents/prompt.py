@@ -6,26 +6,20 @@ cache them. What changes comes last, and the position in the chat at the very en
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 
 from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, TRITON_PROMPT, without_effect
+from astra_chat.agents.edits import lines_of
 from astra_chat.agents.evaluations import profile_of
-from astra_chat.agents.history_text import plan_in_short, plan_text, prediction_line, round_lines
 from astra_chat.agents.memory_cards import matching
-from astra_chat.agents.plan_predictions import predictions, score
+from astra_chat.agents.plan_predictions import Prediction, predictions, score
 from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.prompt_section import ChatContext as ChatContext
 from astra_chat.agents.prompt_section import Section
+from astra_chat.agents.roles import passage
+from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.search_sections import (
-    algorithms,
-    kernels_of_plan,
-    prices,
-    ranks,
-    scoring,
-    second_parent,
-    taxes,
-)
 from astra_chat.agents.source_sections import (
     failing,
     last_source,
@@ -35,7 +29,13 @@ from astra_chat.agents.source_sections import (
     tested,
 )
 from astra_chat.agents.source_sections import source_to_edit as source_to_edit
-from astra_chat.agents.standing import rounds_without_gain, standings
+from astra_chat.agents.source_text import listing
+from astra_chat.agents.standing import (
+    Standing,
+    rounds_below_resolution,
+    rounds_without_gain,
+    standings,
+)
 from astra_chat.agents.task_text import (
     accept_text,
     bullets,
@@ -46,12 +46,23 @@ from astra_chat.agents.task_text import (
     task_text,
 )
 from astra_chat.agents.turn_order import acts_as
-from astra_chat.agents.turns import RoleName
-from astra_chat.tools.descriptions import speed
+from astra_chat.agents.turns import Plan, RoleName
+from astra_chat.tools.descriptions import (
+    describe,
+    number,
+    predicted_text,
+    ratio_text,
+    speed,
+    verdict,
+)
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.language import written_in
 from astra_chat.tools.mutation.scores import CaseScore
+from astra_chat.tools.report.prices import prices_text
 from astra_chat.tools.report.results_text import cases_list, judge_report, times_text
-from astra_chat.tools.text import one_line
+from astra_chat.tools.task.contract_text import ranks_text
+from astra_chat.tools.text import fenced, one_line
+from astra_chat.tools.timing.comparison import ESTIMATES
 from astra_chat.tools.types import Basis, Case, Timed
 from astra_chat.tools.wording import counted
 
@@ -328,6 +339,90 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 }
 """Sections that a single agent gets in addition to those of the role it acts as."""
 
+# Sections of a prompt that widen a search: prices to reckon with, other algorithms, kernels that
+# differ, a second parent; and how a tester's cases are scored.
+
+CONTEXT = 2
+"""Lines beside each change."""
+
+
+def difference(before: str, after: str) -> str:
+    """The changed lines with a few beside them; the whole source where that is shorter."""
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "source to change", "this one", "", "", CONTEXT, ""
+    )
+    changed, whole = fenced("\n".join(lines), "diff"), listing(after)
+    return changed if len(changed) < len(whole) else whole
+
+
+USED_UP = 2
+"""Rounds in a row without a gain that can be resolved: then another algorithm is asked for."""
+
+
+def scoring(context: ChatContext, state: RunState) -> Section | None:
+    """For the tester of a run that scores its cases."""
+    text = passage("scored_cases")
+    return Section("How your cases are scored", text) if state.limits.mutants else None
+
+
+def prices(context: ChatContext, state: RunState) -> Section | None:
+    """What the planner reckons with: the same in every round."""
+    judged = state.baseline
+    if judged is None or not isinstance(judged.outcome, Timed):
+        return None
+    text = prices_text(context.task, judged.outcome, judged.device)
+    return Section("Costs to consider", text, 2) if text else None
+
+
+def ranks(context: ChatContext, state: RunState) -> Section | None:
+    """What each rank holds and how ranks signal, of a task for several GPUs."""
+    contract = context.task.ranks
+    if contract is None:
+        return None
+    return Section("Ranks", f"{ranks_text(contract)}\n{passage('ranks')}")
+
+
+def taxes(context: ChatContext, state: RunState) -> Section | None:
+    """What a kernel over several GPUs pays for its peers."""
+    return Section("The three taxes", passage("taxes")) if context.task.ranks else None
+
+
+def algorithms(context: ChatContext, state: RunState) -> Section | None:
+    """Asks for another algorithm: in the first round, and where small changes are used up."""
+    below = rounds_below_resolution(state.rounds)
+    if state.rounds and below < USED_UP:
+        return None
+    why = f"None of the last {below} rounds gained more than the resolution. " if below else ""
+    return Section("Is there another algorithm?", why + passage("algorithms"))
+
+
+def kernels_of_plan(context: ChatContext, state: RunState) -> Section | None:
+    """For a coder whose plan gets several kernels: those that there are, and that they differ."""
+    most, under_way = state.strategy.candidates, state.round
+    if most < 2 or under_way is None:
+        return None
+    source = parent_source(context, state)
+    kernels = [one.kernel for one in under_way.attempts]
+    shown = [
+        f"{one.candidate}: {one_line(one.words)}\n{difference(source, one.source)}"
+        for one in kernels
+    ]
+    asked = passage("kernels_of_plan").format(most=most, number=len(kernels) + 1)
+    return Section("The other kernels of this plan", "\n".join([asked, *shown]), 1)
+
+
+def second_parent(context: ChatContext, state: RunState) -> Section | None:
+    name = state.round.plan.second_parent if state.round else ""
+    other = state.sources.get(name)
+    if other is None:
+        return None
+    return Section(
+        f"The second parent, {name}: adopt from it what the plan names",
+        difference(parent_source(context, state), other),
+        1,
+    )
+
+
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, ranks, _inputs, scoring, tested, _tests, _score, _analysis),
     "planner": (
@@ -346,3 +441,88 @@ SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None]
     ),
     "single": (_task, parent),
 }  # fmt: skip
+
+
+# Plans, earlier rounds and predictions as a prompt shows them.
+
+
+def round_lines(rounds: Sequence[Round]) -> list[str]:
+    """Returns a line for each round: its plan and what became of its candidates, with their
+    names."""
+    stands = {(one.round, id(one.attempt)): one for one in standings(rounds)}
+    lines = []
+    for one in rounds:
+        results = [_result(a, stands.get((one.number, id(a)))) for a in one.attempts]
+        told = "; ".join(filter(None, results)) or "no candidate"
+        told += f"; tuned: {one_line(one.tuning.words)}" if one.tuning else ""
+        lines.append(f"round {one.number}, {one_line(one.plan.title)}: {told}")
+    return lines
+
+
+def prediction_line(one: Prediction) -> str:
+    """A plan's prediction beside the result."""
+    actual = "no correct kernel" if one.actual_ratio is None else ratio_text(one.actual_ratio)
+    line = f"round {one.round}: predicted {predicted_text(one.predicted_ratio)}, actual {actual}"
+    if one.before is None or one.after is None:
+        return line
+    case = f" on {one_line(one.case)}" if one.case else ""
+    predicted = "" if one.moves == "unsaid" else f" (predicted: {one.moves})"
+    moved = f"{number(one.before)} to {number(one.after)}"
+    return f"{line}; {one_line(one.metric)} {moved}{case}{predicted}"
+
+
+def _result(attempt: Attempt, standing: Standing | None) -> str:
+    """The result of a candidate; empty if it was not built."""
+    result = ""
+    if standing:
+        timed = standing.timed
+        result = f"{attempt.kernel.candidate}{written_in(attempt.kernel.source)}"
+        result += f" {ratio_text(timed.ratio)} ({standing.text})"
+    elif attempt.evaluation:
+        result = f"{attempt.speaker}: {verdict(attempt.evaluation.outcome)}"
+    elif attempt.build:
+        result = f"{attempt.speaker}: {verdict(attempt.build.result)}"
+    if attempt.repairs and result:
+        result = f"repair of {attempt.repairs}: {result}"
+    if attempt.refused is not None:
+        why = one_line(describe(attempt.refused.outcome))
+        result = f"{result}, but it failed confirmation: {why}"
+    if attempt.rejected is None:
+        return result
+    return f"{result}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
+
+
+def plan_text(plan: Plan, source: str, basis: Basis | None) -> str:
+    """`source`: what the plan changes; `basis`: of the run's times."""
+    lines = ", ".join(map(str, lines_of(plan.anchor, source)))
+    where = f"line {lines}" if lines else "not found in the source to change"
+    anchored = f"Where: {one_line(plan.anchor)} ({where})\n" if plan.anchor.strip() else ""
+    risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
+    return (
+        f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
+        f"{anchored}Metric expected to change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
+    )
+
+
+def plan_in_short(plan: Plan) -> str:
+    """What was changed, and what should have come of it."""
+    predicted = f"{predicted_text(plan.predicted_ratio)} over its parent; {_metric(plan)}"
+    return f"Change: {one_line(plan.change)}\nPredicted: {predicted}"
+
+
+def _metric(plan: Plan) -> str:
+    """With the case and the direction in which it should change."""
+    case = f" on {one_line(plan.case)}" if plan.case else ""
+    moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
+    return f"{one_line(plan.metric)}{case}{moves}"
+
+
+def _small_gain(plan: Plan, basis: Basis | None) -> str:
+    """The objection to a plan whose predicted gain is too small to be measured."""
+    if basis != "estimated" or not 1 / ESTIMATES < plan.predicted_ratio < ESTIMATES:
+        return ""
+    return (
+        f"\nIts predicted {predicted_text(plan.predicted_ratio)} is within the resolution of"
+        f" estimates ({ESTIMATES - 1:.0%}): even if the prediction is correct, the result will be"
+        " a tie."
+    )

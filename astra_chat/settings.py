@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from astra_chat.options import Declared, settable
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.wording import nearest
 from astra_vgpu.ground.errors import BadInput, reading
 

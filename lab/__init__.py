@@ -2,7 +2,6 @@
 
 Astra itself, measured:
 measure_astra       start-up, turns, judge, noise
-busy_noise          baselines against themselves while other judges are at work
 measure_evaluations seconds of evaluations on a GPU, step by step
 measure_interfaces  a new user's first judged kernel, by command, Python, MCP and mailbox
 measure_calls       what a winner's call costs the host beside the GPU
@@ -17,7 +16,6 @@ attack_kernels      the honest kernels and the attacks of tests/attacks, one arc
 soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
-same_machine_code   kernels built the judge's two ways: the same machine code
 engine_rates        tokens a second of SGLang's engine with and without winners
 gate_rates          how often a gate is wrong: false alarms, losses missed
 module_problems     PyTorch modules of our own as tasks, beside PyTorch on a GPU

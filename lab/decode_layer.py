@@ -31,7 +31,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.session.export import export_best
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import Value, candidate_id
@@ -226,7 +226,7 @@ def read_layer(path: Path) -> DecodeLayer:
 
 
 def document(layer: DecodeLayer) -> str:
-    heads = ("tokens", "before, us", "after, us", "of it torch's, us", "layer faster by", "kernels")
+    heads = ("tokens", "before, us", "after, us", "torch's part, us", "layer faster by", "kernels")
     rows = [table_row(*heads), table_row(*["---"] * len(heads))]
     for one in layer.steps:
         kernels = (one.before_us - one.torch_us, one.after_us - one.torch_us)

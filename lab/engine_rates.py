@@ -28,7 +28,7 @@ from astra_chat.package.checking import unpacked
 from astra_chat.package.proof import run_engine
 from astra_chat.step.intervals import CONFIDENCE, Interval
 from astra_chat.step.running import INSIDE
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.commands import one_line_errors

@@ -33,7 +33,7 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.commands import one_line_errors
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.file_lock import locked
+from astra_chat.tools.system.files import locked
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device
 from astra_vgpu.ground.errors import AstraError

@@ -26,8 +26,8 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.system.subprocesses import Stop
-from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.timing.intervals import mean

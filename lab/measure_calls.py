@@ -92,7 +92,7 @@ def measure(task: Task, source: str, device: Device) -> str:
     lines = [
         f"{task.name}, {task.bench[0][0].named}, {found['gpu']}, torch {found['torch']}",
         "",
-        "| a call by | issued after, us | done after, us |",
+        "| a call through | issued after, us | done after, us |",
         "|---|---|---|",
         *(
             f"| {way} | {issued:.2f} | {done_us:.2f} |"

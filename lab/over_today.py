@@ -45,7 +45,7 @@ was read on {read} in
 time of single launches is compared here; [decode-layer.md](decode-layer.md) shows the gain of a
 whole step."""
 SIDE_BY_SIDE = """
-Side by side means in one process, on the same buffers, alternately, with the judge's method; the
+*Side by side* means alternately in one process, on the same buffers, with the judge's method; the
 winner's results were compared with the oracle. The L2 is cold unless a column says warm. The
 fastest rival of a case is the one with the lowest ratio. The suffix `-pdl` marks a kernel with
 programmatic dependent launch, as in its engine: each launch, of rival and winner, then follows a

@@ -123,7 +123,7 @@ def document(made: Sequence[FaultJudgement], seed: str) -> str:
         "that is visible in only one drawn region. Kernels that are wrong on a valid case inside"
         f" their region are counted: {len(real)} of {len(made)}.",
         "",
-        "| task | faults | caught at the first evaluation | caught by the confirmation too |",
+        "| task | faults | caught at the first evaluation | also counting the confirmation |",
         "|---|---|---|---|",
         *(
             _row(name, [o for o in real if o.task == name])
@@ -131,7 +131,7 @@ def document(made: Sequence[FaultJudgement], seed: str) -> str:
         ),
         _row("all", real),
         "",
-        "| region | faults | caught at the first evaluation | caught by the confirmation too |",
+        "| region | faults | caught at the first evaluation | also counting the confirmation |",
         "|---|---|---|---|",
         *(
             _row(kind, [o for o in real if o.fault.kind == kind])

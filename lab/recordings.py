@@ -26,7 +26,7 @@ from astra_chat.tools.recordings.reading import (
     names_in,
     read_recorded,
 )
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 

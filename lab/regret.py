@@ -20,9 +20,9 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.recordings.reading import read_recorded
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.tuning.halving_rounds import Halving
+from astra_chat.tools.tuning.halving import Halving
 from astra_chat.tools.tuning.space import Space, read_space
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput
@@ -175,7 +175,7 @@ def _told(one: SpaceStudy) -> tuple[bool, bool, bool, int, bool]:
 def document(spaces: Sequence[SpaceStudy]) -> str:
     """A Markdown table; estimates and measurements are marked."""
     head = (
-        "| space | device | cases | points, of them measured | exhaustive best | tuner's choice"
+        "| space | device | cases | points, measured | exhaustive best | tuner's choice"
         " | regret on fresh seeds | by chance | timings of the tuner, exhaustive | seconds of the"
         " tuner, exhaustive |"
     )

@@ -17,7 +17,7 @@ from astra_chat.package.winners import read_evaluation as saved_evaluation
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
 from astra_chat.transcript.reader import Transcript, read
@@ -78,14 +78,14 @@ def document(found: Found) -> str:
         " launched from Python)",
         "- % of limit: the physical limit divided by the time; the limit is the minimum number of"
         " bytes divided by the datasheet's bandwidth, or the minimum time of a launch",
-        "- % of streaming: bytes per second, as a share of those of the fastest kernel that only"
-        " moves the same mix of reads and writes, measured in the same run; large: cases larger"
-        " than the L2",
+        "- % of streaming: bytes per second, relative to the fastest kernel that only moves the"
+        " same mix of reads and writes, measured in the same run; large: cases larger than the"
+        " L2",
         "",
-        "Baselines: `today` is what SGLang 0.5.23 runs (its run-time compiled kernel; its compiled"
-        " library if that kernel does not support the case), `sglang` the algorithm of its 2025"
-        " library built with the same flags as the candidates (baselines.md), `paper` the baseline"
-        " of arXiv 2509.07506.",
+        "Baselines: `today` is what SGLang 0.5.23 runs (its run-time compiled kernel, or its"
+        " compiled library if that kernel does not support the case), `sglang` is the algorithm of"
+        " its 2025 library built with the same flags as the candidates (baselines.md), and `paper`"
+        " is the baseline of arXiv 2509.07506.",
         "",
         *_summary(found),
     ]
@@ -149,8 +149,8 @@ def _run(run: TimedRun, found: Found) -> Iterator[str]:
     yield ""
     yield (
         f"{run.timed.basis.capitalize()} on {header.device.name}; baseline `{header.options.tier}`;"
-        f" candidate `{run.evaluation.candidate}` of {run.transcript.path.name}. Weighted geometric"
-        f" mean **{run.timed.ratio:.3f}x** ({low:.3f} to {high:.3f}); slowest case"
+        f" candidate `{run.evaluation.candidate}` from {run.transcript.path.name}. Weighted"
+        f" geometric mean **{run.timed.ratio:.3f}x** ({low:.3f} to {high:.3f}); slowest case"
         f" {min(c.ratio_low for c in run.timed.cases):.3f}."
     )
     yield ""

@@ -244,7 +244,7 @@ def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[s
 
 
 def _whose(rival: Rival) -> str:
-    return f"{rival.task}: {rival.kernel} of {rival.package}"
+    return f"{rival.task}: {rival.kernel} from {rival.package}"
 
 
 def legend(registry: Registry, task: str) -> Iterator[str]:
@@ -252,4 +252,4 @@ def legend(registry: Registry, task: str) -> Iterator[str]:
     for rival in registry.of_task(task):
         if rival.measured:
             names = ", ".join(f"`{name}`" for name in rival.measured)
-            yield f"- {task}: {names}: {rival.kernel} of {rival.package}; {rival.calls}."
+            yield f"- {task}: {names}: {rival.kernel} from {rival.package}; {rival.calls}."

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.intervals import mean_interval
@@ -139,7 +139,7 @@ def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) 
             assert timed is not None and speed is not None
             known = floors(task, of_task(there, task.name), speed.candidate)
             yield from ("", f"## Fastest winner from `sglang` on {gpu}", "")
-            yield from (f"It is `{speed.candidate}` of {run.name}.", "")
+            yield from (f"It is `{speed.candidate}` from {run.name}.", "")
             yield from _cases(task, timed, known, run.measured[gpu].device.spec)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
+from astra_chat.tools.run.protocol import Block, ClockReading, RawTimes, WarmReplay
 from astra_chat.tools.types import Case, EstimatedTime, MeasuredTime
 
 READING = ClockReading(

@@ -125,7 +125,7 @@ class Case(Value):
     """Number of the draw of these rows."""
     planted: dict[str, tuple[Planted, ...]] = Field(default_factory=dict, exclude_if=is_empty)
     """Numbers that are planted among the drawn values of single arguments, by name: as whole rows,
-    and as first, last and single elements (runners/planting.py)."""
+    and as first, last and single elements (runners/oracle.py)."""
 
     @property
     def key(self) -> str:

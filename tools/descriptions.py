@@ -192,7 +192,7 @@ def _passed(outcome: Correct | Timed) -> str:
 
 
 def _right(correct: Correct) -> str:
-    sampled = f" ({len(correct.sampled)} of them by a sample of blocks)" if correct.sampled else ""
+    sampled = f" ({len(correct.sampled)} of them on a sample of blocks)" if correct.sampled else ""
     hidden = f", {correct.hidden} of them drawn at random" if correct.hidden else ""
     unsteady = "; non-deterministic" if correct.deterministic is False else ""
     cases, lost = counted(correct.cases, "case"), ""

@@ -185,8 +185,8 @@ def _check_of_ranks(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         f"from the task and the tester: {counted(len(record.visible), 'case')}; drawn at random"
         f" after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         stops,
-        "a rank's own input and the bytes behind shared memory were compared after each burst",
-        "signals in the PTX were read: their scope, and the order that they ensure",
+        "a rank's own input and the bytes after its shared memory were compared after each burst",
+        "signals in the PTX were examined: their scope, and the ordering that they guarantee",
     ]
 
 
@@ -204,7 +204,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"drawn at random after the build: {counted(len(record.hidden), 'case')},"
         f" {_hidden(record)}",
         "before each call, outputs were filled with NaNs or, in every third call, with ordinary"
-        " numbers, so that unwritten elements become visible",
+        " numbers, so that unwritten elements would show",
         f"{record.read_bytes:,} bytes of read-only arguments were compared with their"
         " contents before the call",
         _outside(evaluation, record),

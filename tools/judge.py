@@ -15,8 +15,8 @@ from astra_chat.tools.extension.evaluating import NO_PROFILE, EvaluatedExtension
 from astra_chat.tools.extension.questions import TRUST as EXTENSION_TRUST
 from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
 from astra_chat.tools.language import is_extension, language_of
+from astra_chat.tools.mutation.mutant_runs import SeededSources
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.progress import Progress, StepCount
 from astra_chat.tools.run.oracle import Oracle

@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 from astra_chat.tools.build.nvcc import Build, build_all, require_build
+from astra_chat.tools.check.calls import with_last_store
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest
-from astra_chat.tools.check.last_store import with_last_store
 from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from astra_chat.tools.build.nvcc import Build, build, build_all, require_build
 from astra_chat.tools.check.causes import Explained, explained
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.extremes import Ends, at_ends
-from astra_chat.tools.check.failed import Failed
-from astra_chat.tools.check.hidden_cases import draw
+from astra_chat.tools.check.drawn_dims import least, legal_near
+from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw, unique
 from astra_chat.tools.check.kernels import kernels_not_launched
-from astra_chat.tools.check.large_atol import large_atol
+from astra_chat.tools.check.launch_limits import largest_calls
+from astra_chat.tools.check.lost_cases import Failed, unlaunched
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
 from astra_chat.tools.descriptions import describe, kernels_text
 from astra_chat.tools.entropy import Entropy
@@ -24,9 +26,10 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
-from astra_chat.tools.types import Device, Wrong, is_float
+from astra_chat.tools.types import Case, Device, Wrong, is_float
 from astra_chat.tools.wording import counted
 
 ORDERED = (
@@ -38,6 +41,56 @@ UNDECIDED = (
     " which sorts what has no order and sets what the kernel may leave unwritten to 0"
     ' (docs/own-kernel.md, "A result that is not the only one")'
 )
+
+
+# The ends of a contract: calls with each dim at its least and at its greatest extent.
+#
+# What a baseline cannot launch there is outside what it can do, so the contract is too wide. Small
+# calls are run; of large ones the launches are recorded, which needs no memory.
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The baseline at the ends of its contract."""
+
+    calls: int = 0
+    run: int = 0
+    """Calls whose results were compared with the oracle's; of the others only the launches were
+    recorded."""
+    failed: tuple[Failed, ...] = ()
+
+    def line(self) -> str:
+        """What was tried, in one line."""
+        good = self.calls - len(self.failed)
+        calls, recorded = counted(self.calls, "call"), self.calls - self.run
+        only = f" ({recorded} of them were too large to run: only their launches were checked)"
+        line = f"minimum and maximum of every dim: {good} of {calls} correct"
+        return line + only * bool(recorded)
+
+
+def ends(task: Task) -> list[Case]:
+    """Returns calls of each combination of dtypes: all dims at their least, each alone at its least
+    beside a check case's, and each at its greatest."""
+    cases = [kind.case(least(task, kind)) for kind in task.combinations]
+    for kind in task.combinations:
+        usual = next((case for case in task.check if Combination.of(case) == kind), None)
+        for name, dim in task.dims.items() if usual else ():
+            assert usual is not None
+            wanted = {**usual.dims, name: dim.nearest(dim.min, kind.dtype)}
+            dims = legal_near(task, kind, wanted, (name,))
+            cases += [kind.case(dims)] if dims else []
+    return [case for case in unique([*cases, *largest_calls(task)]) if task.allows(case)]
+
+
+def at_ends(
+    checker: Checker, runner: Runner, oracle: Oracle, built: Build, known: Sequence[Case]
+) -> Ends:
+    """The baseline on these calls, but for those that are `known`."""
+    cases = [case for case in ends(runner.task) if case not in known]
+    small = [case for case in cases if runner.task.least_bytes(case) <= BUDGET_BYTES["virtual"]]
+    failed = unlaunched(runner, built, [case for case in cases if case not in small])
+    failed += checker.learn(oracle.oracle_cases(small, runner.stop))
+    return Ends(len(cases), len(small), tuple(failed))
 
 
 @dataclass(frozen=True)
@@ -245,3 +298,50 @@ def wrong_in_another_order(runner: Runner, oracle_cases: Sequence[OracleCase]) -
         if isinstance(verdict := compare(task, run), Wrong):
             return verdict
     return None
+
+
+# Tolerances whose atol is large beside the results, so that it hides errors.
+
+LARGE = 0.01
+"""Share of a usual result from which on atol counts as large, unless rtol allows as much."""
+ALONE = "this tolerance alone would accept zeros; only the limit on the rms error rejects them"
+
+
+def large_atol(task: Task, oracle_cases: Sequence[OracleCase]) -> list[str]:
+    """A line for each output and dtype whose atol is large beside the median result of the case of
+    ordinary values where that is smallest."""
+    smallest: dict[tuple[str, str], tuple[float, OracleCase]] = {}
+    for name, dtype, median, oracle_case in _medians(task, oracle_cases):
+        known = smallest.get((name, dtype))
+        if known is None or median < known[0]:
+            smallest[name, dtype] = median, oracle_case
+    args = {arg.name: arg for arg in task.args}
+    lines = []
+    for (name, dtype), (median, oracle_case) in smallest.items():
+        tolerance = task.tolerance_of(args[name], oracle_case.case)
+        share = tolerance.atol / median
+        if share > max(LARGE, 2 * tolerance.rtol):
+            size = f"{share:.2g} times" if share >= 1 else f"{share:.0%} of"
+            passes = f"; {ALONE}" if share >= 1 else ""
+            lines.append(
+                f"tolerance of {name}, {dtype}: atol {tolerance.atol:g} is {size} the median result"
+                f" {median:.2g} on {oracle_case.case.named}{passes}; use"
+                f" {LARGE * median:.0e} or less"
+            )
+    return lines
+
+
+def _medians(
+    task: Task, oracle_cases: Sequence[OracleCase]
+) -> Iterator[tuple[str, str, float, OracleCase]]:
+    """Yields output, dtype and median magnitude of its results, those that are 0 aside."""
+    for oracle_case in oracle_cases:
+        case = oracle_case.case
+        if case.values != "normal" or case.families:
+            continue
+        for arg in task.args:
+            if arg.written and arg.bytes_of(case) and arg.judged_by(case) == "close":
+                expected = np.abs(oracle_case.expected(arg))
+                results = expected[np.isfinite(expected) & (expected > 0)]
+                if len(results):
+                    yield arg.name, arg.dtype_of(case), float(np.median(results)), oracle_case

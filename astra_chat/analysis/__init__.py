@@ -2,7 +2,6 @@
 
 rows             what a row of each table holds
 evaluation_rows  one row for each evaluation of a run
-round_rows       one row for each round, and one for each turn
 recorded_run     load_transcript, and the run that it returns
 frames           rows as pandas DataFrames
 """

@@ -70,9 +70,9 @@ class CaseRow(Value):
     percent_of_limit: float
     """Physical limit as a percentage of the candidate's time."""
     baseline_memory_bytes: int | None
-    """Results and used workspaces of a call of the baseline; None: the contract does not ask."""
+    """Bytes of results and used workspaces per baseline call; None: the contract does not ask."""
     memory_bytes: int | None
-    """Results and used workspaces of a call of the candidate; None: the contract does not ask."""
+    """Bytes of results and used workspaces per candidate call; None: the contract does not ask."""
     baseline_warm_us: float | None
     """Microseconds per call of the baseline with the data in the L2; None: not measured."""
     warm_us: float | None

@@ -14,8 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.campaign.campaign_file import CampaignFile
 from astra_chat.campaign.plan import RunPlan
 from astra_chat.campaign.rows import CampaignRow, row_of
-from astra_chat.tools.system.file_lock import locked
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import locked, write_whole
 from astra_chat.tools.types import Value
 from astra_chat.transcript.time_use import TimeUse, sum_of
 from astra_chat.transcript.under_way import locked_inodes

@@ -73,7 +73,7 @@ def start(
     from astra_chat.campaign.index import driving
     from astra_chat.campaign.overview import overview
     from astra_chat.campaign.results import markdown
-    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.tools.system.files import write_whole
 
     campaign = read_campaign(file)
     folder = out or Path("transcripts") / file.stem

@@ -50,7 +50,7 @@ def capture(
     )
     from astra_chat.tools.capture.program import capture as captured
     from astra_chat.tools.capture.program import operator_name
-    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.tools.system.files import write_whole
     from astra_vgpu.ground.errors import BadInput
 
     if not out.parent.is_dir():

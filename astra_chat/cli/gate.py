@@ -52,9 +52,9 @@ def gate(
     from astra_chat.display.console import console
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.gate import gate as gated
-    from astra_chat.judging.gate_files import junit as junit_file
-    from astra_chat.judging.gate_files import sarif as sarif_file
-    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.judging.gate import junit as junit_file
+    from astra_chat.judging.gate import sarif as sarif_file
+    from astra_chat.tools.system.files import write_whole
 
     with work_progress(as_json) as tell:
         report = gated(task, text_of(old), text_of(new), on_progress=tell, **judging)

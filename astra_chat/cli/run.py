@@ -12,6 +12,7 @@ from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
 from astra_chat.cli.options import JsonOption, known_task, options
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared
+from astra_chat.tools.sandbox.kept_memory import keep_arrays
 
 if TYPE_CHECKING:
     from astra_chat.session.results import RunResult
@@ -72,6 +73,7 @@ def held(
 ) -> RunResult:
     """Run by the arguments of `astra_chat.run`, and print what comes of it. `patch`: a patch is
     made of it next."""
+    keep_arrays()
     replayed = str(given.get("models") or "").startswith("replay:")
     if given.get("judge") in (None, "local") and not replayed:
         _begin_servers()
@@ -91,7 +93,7 @@ def held(
 def _begin_servers() -> None:
     """Let the judge's processes load PyTorch while this one loads AutoGen: each takes seconds."""
     from astra_chat.tools.sandbox.policy import SandboxPolicy
-    from astra_chat.tools.system.fork_servers import TORCH, VIRTUAL
+    from astra_chat.tools.system.forked import TORCH, VIRTUAL
     from astra_chat.tools.system.subprocesses import child_environment
 
     for server in (TORCH, VIRTUAL):

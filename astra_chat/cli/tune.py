@@ -78,7 +78,7 @@ def tune(
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.evaluating import open_judge
     from astra_chat.tools.language import is_triton
-    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.tools.system.files import write_whole
     from astra_chat.tools.tuning.search import tune as tuned
     from astra_chat.tools.tuning.space import read_space
     from astra_vgpu.ground.errors import BadInput

@@ -13,8 +13,7 @@ from pydantic import Field, ValidationError
 
 from astra_chat.agents.memory_cards import MemoryCard
 from astra_chat.memory.cards import task_class
-from astra_chat.tools.system.file_lock import locked
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import locked, write_whole
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis, Value
 from astra_vgpu.ground.errors import BadInput, reading
@@ -22,8 +21,8 @@ from astra_vgpu.ground.errors import BadInput, reading
 OFF = "off"
 MOST_CARDS = 60
 """Cards in the request of one run."""
-HEAD = """# Plans of confirmed runs of Astra (docs/memory.md). Edit it, remove cards, share it.
-# Numbers are speeds: `found` over the plan's parent, `confirmed` of the winner over the baseline.
+HEAD = """# Plans from confirmed Astra runs (docs/memory.md). You may edit and share this file.
+# Numbers are speedups: `found` over the plan's parent, `confirmed` of the winner over the baseline.
 schema = 1
 """
 

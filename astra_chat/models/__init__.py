@@ -4,7 +4,7 @@ open_models          the models that --models names
 run_models           each role's model, as the chat calls it
 spec                 parses --models
 scripted, script     a task's script/
-openai, openai_client, openai_options  OpenAI and compatible servers
+openai_client, openai_options  OpenAI and compatible servers
 providers            what each provider's server is like
 server_error         a server's error, in whatever form
 recording, recording_client, recording_judge  record:, auto: and replay:, around models and judge

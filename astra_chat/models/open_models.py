@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from astra_chat.models.mailbox import MailboxModels
-from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.openai_client import OpenAIModels
 from astra_chat.models.recording import Recording
 from astra_chat.models.run_models import Models, RecordedModels, RunModels
 from astra_chat.models.script import SCRIPT, load_script
@@ -111,7 +111,7 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
             return options.model_copy(update={"models": "transcript", **(own if ours else {})})
         if not (task.folder / SCRIPT).is_file():
             raise BadInput(
-                f"the recorded run of {task.name} has --strategy {recorded.strategy} and"
+                f"the recorded run of {task.name} was made with --strategy {recorded.strategy} and"
                 f" --baseline {recorded.tier}: omit these options, or choose a model backend:"
                 " --models mailbox:DIR or openai:MODEL"
             )

@@ -17,20 +17,30 @@ from typing import Any, TypeVar, cast
 
 import openai
 from autogen_core import CancellationToken
-from autogen_core.models import CreateResult, LLMMessage, RequestUsage, SystemMessage
+from autogen_core.models import (
+    ChatCompletionClient,
+    CreateResult,
+    LLMMessage,
+    RequestUsage,
+    SystemMessage,
+)
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import AsyncAzureOpenAI
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel, SecretStr
 
+from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
 from astra_chat.models.offline import MODEL_INFO, NO_USAGE
-from astra_chat.models.openai_options import MASKED_CHARACTERS, OpenAIOptions
+from astra_chat.models.openai_options import MASKED_CHARACTERS, OpenAIOptions, key_of, options_of
 from astra_chat.models.providers import what_to_do
 from astra_chat.models.schema import in_words, response_format
 from astra_chat.models.server_error import FAILURES, NoAnswer, ServerError, read_error
+from astra_chat.models.spec import ModelSpec, Role
+from astra_chat.spending.prices import Price
+from astra_chat.tools.types import Basis
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 logger = logging.getLogger(__name__)
@@ -434,3 +444,39 @@ def holds_key(text: str, key: SecretStr) -> bool:
     """Whether a key that is long enough to be one occurs in the text."""
     secret = key.get_secret_value()
     return len(secret) >= MASKED_CHARACTERS and secret in text
+
+
+# Live models: OpenAI's, and those of any server that speaks its protocol.
+
+
+class OpenAIModels:
+    """Raises BadInput for an option that is off and MissingDependency for a missing key at once,
+    before anything is spent."""
+
+    def __init__(self, name: str, roles: Mapping[Role, ModelSpec]) -> None:
+        self.name = name
+        self._options = {role: options_of(role, spec) for role, spec in roles.items()}
+        self._keys = {role: key_of(options) for role, options in self._options.items()}
+        self._open: list[ChatCompletionClient] = []
+
+    def client(self, role: Role) -> ChatCompletionClient:
+        """A client of its own, for the running event loop."""
+        from astra_chat.models.openai_client import OpenAIClient
+
+        client = OpenAIClient(self._options[role], self._keys[role])
+        self._open.append(client)
+        return client
+
+    def described(self, role: Role) -> str:
+        return self._options[role].described
+
+    def price(self, role: Role) -> Price | None:
+        return self._options[role].price
+
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
+        """None: a live model predicts only its plan's ratio."""
+        return None
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.pop().close()

@@ -30,7 +30,7 @@ def response_format(reply: type[BaseModel]) -> dict[str, Any]:
 def in_words(reply: type[BaseModel]) -> str:
     """Returns a reply's schema as text for a prompt, for servers that take no schema."""
     return (
-        "Answer with one JSON object and nothing else, neither words nor a Markdown fence"
+        "Answer with one JSON object and nothing else, without text or a Markdown fence"
         f" around it. It must fit this JSON schema:\n{json.dumps(strict_schema(reply))}"
     )
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from astra_chat.agents.reply_errors import UnusableReply, malformed
 from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
-from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.openai_client import OpenAIModels
 from astra_chat.models.run_models import Models, RunModels
 from astra_chat.models.spec import LIVE, ROLES, Role, at_address, parse
 from astra_chat.tools.text import one_line

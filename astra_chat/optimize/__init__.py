@@ -2,7 +2,6 @@
 
 own_folder  the folder of it all: task, runs, patch, evidence
 repository  where the file stands in a git repository, and what git says of it
-patch       changed files as text for `git apply`
 written     patch, evidence page and what they say
 """
 

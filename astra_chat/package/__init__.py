@@ -2,7 +2,6 @@
 
 winners             the winner of each task that recorded runs found
 engine_file         engine.toml of a task: where an engine calls the operator
-hooks               the functions that a plugin puts before the engine's
 folder              the folder of a package, and its wheel
 kernel_names        names of a winner's kernels as a profile shows them
 proof               which kernels an engine ran in its CUDA graphs

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.package.engine_file import Engine
 from astra_chat.package.folder import Contents, StepRow, winners_document, write_plugin
 from astra_chat.package.kernel_names import canonical
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.types import Value
 from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import AstraError, BadInput

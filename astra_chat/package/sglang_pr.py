@@ -84,7 +84,7 @@ def _cuda(winner: Winner) -> str:
     author = ""
     if is_triton(winner.source):
         lines = [f"// {line}".rstrip() for line in winner.source.splitlines()]
-        author = "\n".join(["// Made by Triton of this source:", *lines, "", ""])
+        author = "\n".join(["// Made by Triton from this source:", *lines, "", ""])
     return (
         f"// KDA provenance: candidate {winner.best.candidate} of run {winner.summary.run}, found"
         f" by Astra\n// (PULL_REQUEST.md). {task.summary}\n#pragma once\n\n"
@@ -271,7 +271,7 @@ def _words(winner: Winner, upstream: Upstream) -> str:
     bench = (
         ""
         if upstream.call
-        else f"- {task.name} has no benchmark: no single function of SGLang computes all of it.\n"
+        else f"- {task.name} has no benchmark: no single SGLang function computes all of it.\n"
     )
     return (
         f"# {task.name}\n\n{task.summary}\n\n"

@@ -128,7 +128,7 @@ def with_engine_files(found: Sequence[Winner], folders: Sequence[Path]) -> list[
         names = [winner.task.name for winner in found]
         if task.name not in names:
             known = ", ".join(names)
-            raise BadInput(f"--task {folder} is {task.name}; these runs have winners of {known}")
+            raise BadInput(f"--task {folder} is {task.name}; these runs have winners for {known}")
         tasks[task.name] = task
     return [replace(one, engine_task=tasks.get(one.task.name)) for one in found]
 

@@ -8,7 +8,6 @@ rounds          a run by rounds: plans, candidates, what changed between sources
 turns           every turn as text
 highlight       syntax colours
 figures         plots as SVG in the colours of the page
-compact_svg     matplotlib's SVG in fewer bytes
 round_plots, case_plots, part_plots  the plots of one run
 templates/      the page: one file a section, style sheet and script
 """

@@ -39,7 +39,7 @@ def report(
     """Write recorded runs as one HTML file: results, rounds, chat, sources, provenance."""
     from astra_chat.display.notes import note
     from astra_chat.report.html import report as page
-    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.tools.system.files import write_whole
     from astra_chat.transcript.reader import read, unknown_kinds
     from astra_vgpu.ground.errors import BadInput
 

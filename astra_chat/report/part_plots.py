@@ -156,7 +156,7 @@ def seconds_by_step(name: str, spent: Spent) -> Drawing | None:
         )
     plot.axes.set_xlabel("s, all evaluations together")
     plot.legend()
-    return plot.drawing("The clock of the machine that ran the judge was used.", None)
+    return plot.drawing("Times are from the clock of the machine that ran the judge.", None)
 
 
 def tokens_by_role(name: str, spent: Spent) -> Drawing | None:

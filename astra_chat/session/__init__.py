@@ -15,9 +15,7 @@ recorded_options  options of a recorded run that the user must confirm
 final_message     what a run says at its end
 signals           event loop and Ctrl-C
 export            best/: the winner as a tvm-ffi module
-export_readme     README.md beside it: calls, the source in one's own program, valid calls
 export_example    the example beside it, on the task's own inputs
-torch_operator    the module as an operator of PyTorch, in a file beside it
 provenance        where a run came from
 telemetry         OpenTelemetry spans
 """

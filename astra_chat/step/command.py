@@ -104,7 +104,7 @@ def step(
 
     from astra_chat.step.judged import judged
     from astra_chat.step.page import page, words
-    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.tools.system.files import write_whole
 
     files = [path for path in given if path.name.endswith(SAMPLES)]
     if files:

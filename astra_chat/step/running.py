@@ -10,7 +10,7 @@ from pathlib import Path
 from astra_chat.package.checking import unpacked
 from astra_chat.package.proof import run_engine
 from astra_chat.step.samples import Samples, StepRequest, read_samples
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_vgpu.ground.errors import MissingDependency
 
 INSIDE = Path(__file__).resolve().parent / "inside"

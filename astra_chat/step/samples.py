@@ -13,7 +13,6 @@ from astra_chat.tools.types import Microseconds, Value
 from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
 
-SCHEMA: Literal["astra-chat/step-samples/1"] = "astra-chat/step-samples/1"
 WITHOUT, AGAIN, ALL, ONLY = "without", "again", "all", "only "
 """Variants, as inside/astra_step/turns.py names them."""
 Square = Annotated[float, Field(ge=0, allow_inf_nan=False)]

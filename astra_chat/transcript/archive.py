@@ -13,8 +13,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from astra_chat.tools.system.regular_file import open_regular
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import open_regular, write_whole
 from astra_vgpu.ground.errors import BadInput
 
 MAX_ZIP_BYTES = 2**27

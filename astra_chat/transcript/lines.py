@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from astra_chat.tools.recordings.reading import in_archive, read_recorded
-from astra_chat.tools.system.regular_file import open_regular
+from astra_chat.tools.system.files import open_regular
 from astra_vgpu.ground.errors import BadInput
 
 MAX_FILE_BYTES = 2**27

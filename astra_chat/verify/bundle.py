@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from astra_chat.tools.system.regular_file import open_regular
+from astra_chat.tools.system.files import open_regular
 from astra_chat.tools.types import Value
 from astra_chat.transcript.archive import read_zip
 from astra_chat.transcript.reader import Transcript, read

@@ -119,7 +119,7 @@ def _limit(run: Run, evaluation: Evaluation, time: AnyTime, where: str) -> Claim
         )
     why = differences([("limit", time.limit_us, found)])
     if why and not run.by_this_judge(evaluation):
-        return unchecked(LIMITS, where, f"by another version of the judge: {why}")
+        return unchecked(LIMITS, where, f"computed by another version of the judge: {why}")
     if time.median_us < time.limit_us:
         why = f"{time.median_us:.4g} us is below the limit of {time.limit_us:.4g} us"
     return claim(LIMITS, where, not why, why)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 README = """\
-A recorded run of Astra, packed by `astra-chat pack`. To check its claims:
+A recorded Astra run, packed by `astra-chat pack`. To check its claims:
 
     pip install astra-vgpu astra-chat
     astra-chat verify {name}

@@ -66,14 +66,14 @@ FAULTS = (
         by=TIMED_OUT,
     ),
     _fault(
-        "barrier: rank 0 signals nobody",
+        "barrier: rank 0 signals no peer",
         BASELINE,
         ("    store_release(&", "    if (call.rank != 0) store_release(&"),
         by=TIMED_OUT,
     ),
     _fault("reuse: flags do not count the calls", BASELINE, ("= passed + 2;", "= 0;")),
     _fault("reuse: flags count to two", PULL, ("calls = number;", "calls = number % 2;")),
-    _fault("reuse: one place for the rows of two calls", PULL, ("number % 2;", "0;")),
+    _fault("reuse: one slot for the rows of two calls", PULL, ("number % 2;", "0;")),
     _fault(
         "reuse: pushed words carry the same mark in every call",
         BY_SIZE,
@@ -82,7 +82,7 @@ FAULTS = (
         ("static_cast<uint32_t>(second >> 32) != number", "(second >> 32) != 1"),
     ),
     _fault(
-        "stale: the place of the call before is read",
+        "stale: the preceding call's slot is read",
         PULL,
         ("peer->rows[blockIdx.x][place]", "peer->rows[blockIdx.x][1 - place]"),
     ),
@@ -103,7 +103,7 @@ FAULTS = (
         ),
     ),
     _fault(
-        "wrong rank: the own row stands for a peer's",
+        "wrong rank: the rank's own row is used instead of a peer's",
         PULL,
         (": peer->rows[blockIdx.x][place][vector]", ": own->rows[blockIdx.x][place][vector]"),
     ),
@@ -114,7 +114,7 @@ FAULTS = (
         by=TIMED_OUT,
     ),
     _fault(
-        "wrong rank: rank 1 rounds another way",
+        "wrong rank: rank 1 rounds differently",
         BASELINE,
         (OUT, f"{OUT.replace('_rn', '_rz')}\n    if (call.rank != 0) {OUT.strip()}"),
     ),
@@ -134,7 +134,7 @@ FAULTS = (
         ),
     ),
     _fault(
-        "input: the rank's own is overwritten",
+        "input: the rank overwrites its own input",
         BASELINE,
         (
             "    sums[i] = sum;",

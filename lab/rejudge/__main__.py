@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.entropy import nonce
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.types import candidate_id
 from astra_chat.tools.walled.processes import AFTER_S, Judging, judge
 from astra_vgpu.ground.errors import BadInput

@@ -174,8 +174,8 @@ def _by_astra(own: Mapping[str, Row]) -> Iterator[str]:
         yield from _table(*lines)
         yield ""
     lacking = [one.replace("_", ", ") for one in PROBLEMS if one not in own]
-    lacking += [] if timed else ["kernels and their times of all"]
-    yield f"Level and number, {MISSING}: {'; '.join(lacking) or 'none'}."
+    lacking += [] if timed else ["the kernels and times of all problems"]
+    yield f"{MISSING.capitalize()} (level, number): {'; '.join(lacking) or 'none'}."
 
 
 def _short(text: str) -> str:

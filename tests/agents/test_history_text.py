@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.history_text import prediction_line, round_lines
 from astra_chat.agents.plan_predictions import predictions
+from astra_chat.agents.prompt import prediction_line, round_lines
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.tools.types import candidate_id

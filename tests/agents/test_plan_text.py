@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.history_text import plan_in_short, plan_text
+from astra_chat.agents.prompt import plan_in_short, plan_text
 from tests.chat_samples import SCALAR, plan
 
 PLAN = plan().model_copy(update={"case": "4x64 float32", "moves": "down", "predicted_ratio": 1.2})

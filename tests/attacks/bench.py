@@ -16,8 +16,7 @@ from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.shipped_launcher import launches_otherwise
-from astra_chat.tools.check.winner import winner_fault
+from astra_chat.tools.check.winner import launches_otherwise, winner_fault
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard

@@ -22,7 +22,7 @@ from itertools import repeat
 from typing import Any
 
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.types import Device
 from lab.attack_kernels import kernels
 from lab.commands import one_line_errors
@@ -202,11 +202,11 @@ def _row(attack: Attack, on: list[str], known: dict[str, Any]) -> str:
     if attack.test:
         return f"| {attack.id} | {attack.name} | impossible | - | `{attack.test}` |"
     tried = {name: seen for name in on if (seen := known[name]["attacks"].get(attack.id))}
-    words = attack.how
-    if tried and not words:
+    shown, gates = attack.how, dict.fromkeys((*attack.gates, *attack.cuda_gates))
+    if tried and not shown:
         words = next(iter(next(iter(tried.values())).values()))["words"]
-    shown, gates = words.replace("|", "\\|"), dict.fromkeys((*attack.gates, *attack.cuda_gates))
-    shown = shown.replace("\n", " ")[:70]
+        shown = " ".join(words.replace("|", "\\|").split())
+        shown = shown if len(shown) <= 70 else f"{shown[:67]}..."
     cells = (attack.id, attack.name, ", ".join(gates), _caught_on(tried, len(on)), shown)
     return f"| {' | '.join(cells)} |"
 

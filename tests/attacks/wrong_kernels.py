@@ -151,8 +151,8 @@ def document() -> str:
         " tests/attacks/wrong_kernels.jsonl.xz; the same command without options writes this"
         " page.",
         "",
-        "The earlier judge (commit 54e807e8) found 40 of 101 of them at the first evaluation, on"
-        " the virtual GPU. Lines without a seed were recorded from a run's output."
+        "An earlier judge (commit 54e807e8), tried on 101 of them on the virtual GPU, found 40 at"
+        " the first evaluation. Lines without a seed were recorded from a run's output."
         " Faults that depend on three choices (coverage-03, -14) are found by the confirmation if"
         " the draws of the first evaluation miss them.",
     ]

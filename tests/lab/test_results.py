@@ -46,7 +46,7 @@ def test_another_kernel_beside_the_winner(tmp_path: Path) -> None:
 
 def test_the_document_in_the_repository_is_made_from_its_evidence() -> None:
     committed = (ROOT / "docs/research/results.md").read_text()
-    named = re.findall(r"candidate `[0-9a-f]{12}` of ([\w.-]+\.jsonl)", committed)
+    named = re.findall(r"candidate `[0-9a-f]{12}` from ([\w.-]+\.jsonl)", committed)
     runs = [EXAMPLES / "h200" / name for name in named]
     evidence = expanded(EXAMPLES / place / "*.json" for place in ("h200", "virtual"))
     assert document(load([*runs, *evidence])).strip() == committed.strip()

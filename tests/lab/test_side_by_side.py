@@ -160,5 +160,5 @@ def test_rivals_that_cannot_be_run_are_named_with_the_reason() -> None:
 
 def test_names_say_whose_kernels_they_are() -> None:
     named = "\n".join(legend(read_registry(), "rmsnorm"))
-    assert "`headers-pdl`, `headers`: RMSNormKernel (CUDA) of flashinfer-python" in named
+    assert "`headers-pdl`, `headers`: RMSNormKernel (CUDA) from flashinfer-python" in named
     assert "vllm" not in named

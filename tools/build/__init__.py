@@ -1,7 +1,6 @@
 """Build: sources to libraries, PTX and machine code.
 
 nvcc                 candidates: one ninja graph, one nvcc call each, a content-hash cache
-built_text           the text that nvcc gets: the guard's tokens, written again
 extension_headers    headers in the place of torch's and tvm-ffi's (texts: extension_sources/)
 disassembly          nvdisasm's text of a build, when it is asked for
 same_code            kernels whose device code is another build's, to the byte

@@ -1,7 +1,7 @@
 """A build linked with NVIDIA's runtime, as it is shipped: its launcher runs on a real GPU.
 
 What is judged is linked with the fake runtime (nvcc.py). Only the process that compares the two
-(tools/check/shipped_launcher.py) and measurements of our own kernels load this one.
+(tools/check/winner.py) and measurements of our own kernels load this one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A candidate's object file, proven to be that of the author's text.
 
-nvcc gets the text that is made of the guard's tokens (build/built_text.py). Who builds the
+nvcc gets the text that is made of the guard's tokens (build/nvcc.py). Who builds the
 author's own text with the same nvcc and flags shall get the same: both are compiled here, one after
 the other in one folder and under one name, as nvcc puts both into the names it makes, and the
 object files are compared byte for byte: host code, machine code and PTX.
@@ -13,8 +13,13 @@ from pathlib import Path
 
 from astra_chat.tools.build import extension_headers
 from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
-from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
-from astra_chat.tools.build.nvcc import compiler_sandbox, make_include_folders
+from astra_chat.tools.build.nvcc import (
+    Unreadable,
+    built_text,
+    compiler_sandbox,
+    header_text,
+    make_include_folders,
+)
 from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.triton.translated import cuda_source

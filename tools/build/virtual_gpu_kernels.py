@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.fork_servers import server_of
+from astra_chat.tools.system.forked import server_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, run_limited
 from astra_chat.tools.virtual_gpu.adapter import Engine

@@ -18,7 +18,7 @@ from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator
 from astra_chat.tools.capture.findings import call_text, groups_of
 from astra_chat.tools.capture.fitting import CallFit
 from astra_chat.tools.new.draft import MARK
-from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.case_text import case_text
 from astra_chat.tools.task.contract import Dim, Scalar
 from astra_chat.tools.task.domain import MAX_BYTES, Domain

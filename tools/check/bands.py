@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from astra_chat.tools.check.error_pattern import imprecise
 from astra_chat.tools.check.floats import Array, beside_nearest, overflow_of, rounded, ulp
-from astra_chat.tools.check.imprecise import imprecise
-from astra_chat.tools.check.kinds.elements import scale_ratios, to_code
+from astra_chat.tools.check.kinds import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
 from astra_chat.tools.check.norm import parts
-from astra_chat.tools.run.band_files import rounded_of, terms_of
+from astra_chat.tools.run.oracle import rounded_of, terms_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.precision import FLUSHED
 from astra_chat.tools.types import ITEM_BYTES, Wrong

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,22 +14,24 @@ import numpy as np
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import changed_beside, compare
-from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.precision_seen import PrecisionSeen
+from astra_chat.tools.check.error_norms import BaselineErrors, PrecisionSeen
 from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
-from astra_chat.tools.run.case_run import CaseRun, bytes_between
+from astra_chat.tools.run.case_run import CaseRun, bytes_between, looked_at
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.looked_at import looked_at
+from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.protocol import WatchedBytes
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
     Case,
     Correct,
     Crashed,
+    DeviceKind,
     How,
     Unsafe,
     Wrong,
@@ -285,3 +288,101 @@ def _ratio(error: ErrorNorm) -> float:
     if error.candidate_ulps == error.baseline_ulps:
         return 1.0
     return error.candidate_ulps / max(error.baseline_ulps, MIN_ULPS)
+
+
+# Hidden cases as calls, and some of them called again: on other numbers at the same addresses, and
+# on the same numbers at others.
+#
+# What a candidate remembers by address, by shape or by call shows as a wrong result, what differs
+# between equal calls as other bits.
+
+REPEATS: dict[DeviceKind, int] = {"virtual": 1, "cuda": 8}
+"""Further calls on the same inputs, of one case a dtype. The virtual GPU runs blocks in one order,
+so there a repeat shows what is kept between calls, but no race."""
+MORE_REPEATS: dict[DeviceKind, int] = {"virtual": 0, "cuda": 4}
+"""Up to so many are added, a number drawn at random: nobody knows which call is the last."""
+
+
+def first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
+    """The first drawn case of each combination of dtypes whose values are the usual ones."""
+    first: dict[tuple[str, ...], Case] = {}
+    for case in cases:
+        if case.values == "normal" and not case.families:
+            first.setdefault((case.dtype, *case.types.values()), case)
+    return list(first.values())
+
+
+def with_repeats(
+    task: Task,
+    hidden: Sequence[OracleCase],
+    pairs: Sequence[tuple[Case, Case]],
+    kind: DeviceKind,
+    rng: random.Random,
+    first_turn: int,
+) -> list[Call]:
+    """Calls of the hidden cases, small ones first, then those of pairs that are repeated. The
+    second of each pair has no call of its own. Their turns count from the first."""
+    known = {t.case.key: t for t in hidden}
+    keys = [(first.key, second.key) for first, second in pairs]
+    seconds = {second for _, second in keys}
+    calls = [Call(t, hidden=True) for key, t in known.items() if key not in seconds]
+    calls.sort(key=lambda call: task.least_bytes(call.oracle_case.case))
+    for first, second in keys:
+        if first in known and second in known:
+            calls += _repeats(known[first], known[second], kind, rng)
+    return [replace(call, turn=turn) for turn, call in enumerate(calls, first_turn)]
+
+
+def _repeats(
+    first: OracleCase, second: OracleCase, kind: DeviceKind, rng: random.Random
+) -> list[Call]:
+    """Calls of two cases that differ in their numbers only."""
+    calls = [
+        Call(first, hidden=True),
+        Call(second, "same_buffers", hidden=True),
+        Call(second, hidden=True),
+        Call(first, "same_buffers", hidden=True),
+    ]
+    if kind == "cuda":
+        calls += [Call(one, how, hidden=True) for how in ON_A_GPU for one in (first, second)]
+    times = REPEATS[kind] - 1 + rng.randint(0, MORE_REPEATS[kind])
+    return calls + [Call(first, hidden=True)] * times
+
+
+# Which statement of a candidate stored a wrong result: help for its author, on which no verdict
+# rests.
+#
+# The call is run once more on the virtual GPU, which knows each instruction's source line and
+# watches the bytes of the element.
+
+MOST_BYTES = 2**20
+"""Most bytes that a case may move: the NumPy engine then runs all of its blocks within seconds."""
+OF_ELEMENTS = frozenset(("value", "nan_pattern", "input_changed"))
+"""Reasons whose index is that of an element which a kernel has stored."""
+
+
+def with_last_store(runner: Runner, candidate: Build, oracle: Oracle, wrong: Wrong) -> Wrong:
+    """`wrong` with the place of the last store to its element in the note; as it is where that
+    cannot be said."""
+    task = runner.task
+    if wrong.reason not in OF_ELEMENTS or task.least_bytes(wrong.case) > MOST_BYTES:
+        return wrong
+    numpy = runner.on_virtual_gpu() if runner.device.kind == "cuda" else runner
+    numpy = replace(numpy, engine="numpy")
+    built = runner.virtual_build(candidate)
+    if not isinstance(built, Build):
+        return wrong
+    (oracle_case,) = oracle.oracle_cases([wrong.case], numpy.stop)
+    arg = next(arg for arg in task.args if arg.name == wrong.argument)
+    call = Call(oracle_case, watched=_bytes_of(arg, wrong.case, wrong.index))
+    run = next(numpy.run_calls(built, [call], "check"), None)
+    if not isinstance(run, CaseRun) or not run.report.stored_by:
+        return wrong
+    note = f"this element was last written at {run.report.stored_by}"
+    return wrong.model_copy(update={"note": "; ".join(filter(None, [wrong.note, note]))})
+
+
+def _bytes_of(arg: Arg, case: Case, index: tuple[int, ...]) -> WatchedBytes:
+    item = ITEM_BYTES[arg.dtype_of(case)]
+    at = sum(i * stride for i, stride in zip(index, arg.strides_of(case), strict=True))
+    return WatchedBytes(argument=arg.name, start=at * item, size=item)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from astra_chat.tools.case import PACKED_TEXT
 from astra_chat.tools.check.checker import Checker
-from astra_chat.tools.check.failed import Failed
-from astra_chat.tools.check.lost_cases import dtypes_text
+from astra_chat.tools.check.lost_cases import Failed, dtypes_text
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

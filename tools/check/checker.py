@@ -13,13 +13,9 @@ from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
-from astra_chat.tools.check.beyond import BeyondOracle
-from astra_chat.tools.check.calls import CheckProgress, check
+from astra_chat.tools.check.calls import CheckProgress, check, first_of_each_dtype, with_repeats
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
-from astra_chat.tools.check.drawn_rows import row_cases
-from astra_chat.tools.check.drawn_ties import tied
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
-from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
 from astra_chat.tools.check.hidden_cases import (
     draw,
@@ -28,15 +24,15 @@ from astra_chat.tools.check.hidden_cases import (
     draw_ends,
     draw_shared,
     seeded,
+    tied,
     twin,
     unique,
 )
-from astra_chat.tools.check.kernels import CheckedKernels, Launching
+from astra_chat.tools.check.kernels import BeyondOracle, CheckedKernels, Launching
 from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
-from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
-from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
-from astra_chat.tools.check.same_rows import SameRows
+from astra_chat.tools.check.lost_cases import Failed, below_floor, instead, is_lost
+from astra_chat.tools.check.same_rows import SameRows, row_cases
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed

@@ -2,7 +2,7 @@
 
 A fault of one instantiation shows in no call that another serves. So the dtypes, booleans, named
 scalars, absent arguments, alignments and extents of a task are factors of a covering array
-(check/covering.py), each of a few levels: in every check all pairs of them are called, in a
+(the end of this file), each of a few levels: in every check all pairs of them are called, in a
 confirmation all triples. Within a level of several extents, and in what a row leaves open, values
 are drawn.
 """
@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import combinations, islice, pairwise, product
 from typing import NamedTuple
 
-from astra_chat.tools.check.covering import OPEN, CoveringArray, Row, covering_array
-from astra_chat.tools.check.covering_levels import FEW_DIMS, dim_levels
 from astra_chat.tools.check.covering_options import Option, options_of
 from astra_chat.tools.check.drawn_dims import Dims, least
+from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.folder import Task
@@ -214,3 +214,237 @@ class Fits:
         if self._relations:
             dims = settled(task.require, task.dims, wanted, kind.dtype, placed, self._scalars)
         return (task.size_bytes(kind.case(dims)), dims) if dims else None
+
+
+# Covering arrays: rows in which every combination of the levels of any `strength` factors occurs.
+#
+# Built row by row as in AETG (Cohen, Dalal, Fredman and Patton, "The AETG system: an approach to
+# testing based on combinatorial design", IEEE TSE 23(7), 1997), with constraints as costs: each row
+# begins with a combination that no row has yet, and the other factors, in a drawn order, take the
+# level that adds most new combinations. That this ends with few rows, and in time that grows with
+# the logarithm of the number of factors, is shown there; Lei and Tai's IPO (1998) is the
+# alternative that extends rows factor by factor.
+
+LARGEST = sys.float_info.max
+OPEN = -1
+"""In the place of a level: any will do."""
+Row = tuple[int, ...]
+"""The level of each factor, or OPEN."""
+Levels = tuple[tuple[int, int], ...]
+"""(factor, level) of some factors, ascending."""
+Cost = Callable[[Row], float]
+"""What the cheapest call costs that has the levels of a row; infinite where there is none. It does
+not fall where a row gets more levels."""
+
+
+@dataclass(frozen=True)
+class CoveringArray:
+    """Rows, and what they leave out."""
+
+    rows: tuple[Row, ...]
+    impossible: int
+    """Combinations that no call has."""
+    too_large: tuple[Levels, ...]
+    """Combinations that only calls above the greatest cost have."""
+
+
+def covering_array(
+    sizes: Sequence[int],
+    strength: int,
+    rng: random.Random,
+    cost: Cost = lambda _: 0.0,
+    *,
+    usual: float = LARGEST,
+    most: float = LARGEST,
+) -> CoveringArray:
+    """All combinations of levels of any `strength` factors, of which factor i has `sizes[i]`.
+
+    A row costs `usual` at most, or what the combination that it begins with costs, if that is
+    more; combinations that cost more than `most` are left out, and named.
+    """
+    strength = min(strength, len(sizes))
+    waiting = list(_all(sizes, strength))
+    rng.shuffle(waiting)
+    new, rows, too_large, impossible = set(waiting), list[Row](), list[Levels](), 0
+    for first in waiting:
+        if first not in new:
+            continue
+        row = [OPEN] * len(sizes)
+        for factor, level in first:
+            row[factor] = level
+        own = cost(tuple(row))
+        if own <= most:
+            row = _filled(row, sizes, strength, rng, new, cost, max(usual, own))
+            new.difference_update(levels_of(row, strength))
+            rows.append(tuple(row))
+        elif math.isinf(own):
+            impossible += 1
+        else:
+            too_large.append(first)
+    # A row that costs more may have some that begin none.
+    return CoveringArray(tuple(rows), impossible, tuple(one for one in too_large if one in new))
+
+
+def levels_of(row: Sequence[int], strength: int) -> Iterator[Levels]:
+    """The combinations of levels that a row has; none of a factor that is open."""
+    placed = [(factor, level) for factor, level in enumerate(row) if level != OPEN]
+    yield from combinations(placed, strength)
+
+
+def _all(sizes: Sequence[int], strength: int) -> Iterator[Levels]:
+    for factors in combinations(range(len(sizes)), strength):
+        for levels in product(*(range(sizes[factor]) for factor in factors)):
+            yield tuple(zip(factors, levels, strict=True))
+
+
+def _filled(
+    row: list[int],
+    sizes: Sequence[int],
+    strength: int,
+    rng: random.Random,
+    new: set[Levels],
+    cost: Cost,
+    most: float,
+) -> list[int]:
+    """The row with a level for each factor that is open, as far as one keeps the cost."""
+    left = [factor for factor, level in enumerate(row) if level == OPEN]
+    for factor in rng.sample(left, len(left)):
+        placed = [(f, level) for f, level in enumerate(row) if level != OPEN]
+        partners = list(combinations(placed, strength - 1))
+        gains = [
+            (sum(_with(others, (factor, level)) in new for others in partners), rng.random(), level)
+            for level in range(sizes[factor])
+        ]
+        for _, _, level in sorted(gains, reverse=True):
+            row[factor] = level
+            if cost(tuple(row)) <= most:
+                break
+            row[factor] = OPEN
+    return row
+
+
+def _with(others: Levels, one: tuple[int, int]) -> Levels:
+    """Both, in the order of the factors."""
+    for place, (factor, _) in enumerate(others):
+        if factor > one[0]:
+            return (*others[:place], one, *others[place:])
+    return (*others, one)
+
+
+# Levels of the dims in a covering array: extents of served calls and powers of two by themselves,
+# as far as the number of cases allows, and what is left in groups.
+
+Level = tuple[int, ...]
+"""Extents that are one to a covering array; each case draws one of them."""
+CASES = {2: (64, 36), 3: (144, 80)}
+"""Cases that the levels of the largest factors may make necessary, by strength: about so many for a
+task of few dims, and for one of more."""
+FEW_DIMS = 4
+TOKENS = {2: 5, 3: 4}
+"""Levels of the dim that varies most in timed calls, by strength: kernels are written for ranges of
+it, not for single extents."""
+OTHER_BYTES = 2**18
+"""Most bytes of a call with an extent that no timed call has and the least of all others. Larger
+ones are drawn elsewhere (check/drawn_dims.py)."""
+
+
+class _Levels:
+    """Levels of one dim, which can be merged until few are left."""
+
+    def __init__(self, lowest: int, served: Sequence[int], others: Sequence[int]) -> None:
+        self.lowest, self.served, self.others = (lowest,), [(e,) for e in served], others
+        self.groups = len(others)
+        self.apart = True
+        """The least extent is a level of its own."""
+
+    def merge(self) -> bool:
+        """One level less; whether that was possible. Served extents are never merged."""
+        if self.groups > 1:
+            self.groups -= 1
+        elif self.apart and self.groups and self.served:
+            self.apart = False
+        else:
+            return False
+        return True
+
+    @property
+    def size(self) -> int:
+        return self.apart + len(self.served) + self.groups
+
+    def done(self) -> tuple[Level, ...]:
+        others = list(self.others) if self.apart else [*self.lowest, *self.others]
+        first = (self.lowest,) if self.apart else ()
+        return (*first, *self.served, *_groups(others, self.groups))
+
+
+def dim_levels(
+    task: Task, strength: int, most_bytes: int, beside: Sequence[int]
+) -> dict[str, tuple[Level, ...]]:
+    """The levels of each dim: its least extent, those of timed calls that a call of `most_bytes` at
+    most can have, and powers of two and extents of the task's own cases: each by itself, or of the
+    dims that have most levels in groups of neighbors, as CASES says. `beside`: how many levels the
+    other factors have."""
+    tokens = most_varied(task)
+    fixed = {tokens: _of_tokens(task, tokens, TOKENS[strength], most_bytes)}
+    free = {name: _of(task, name, most_bytes) for name in task.dims if name != tokens}
+    most = CASES[strength][len(task.dims) > FEW_DIMS]
+    able = list(free)
+    while able:
+        sizes = [*beside, len(fixed[tokens]), *(levels.size for levels in free.values())]
+        if math.prod(sorted(sizes)[-strength:]) <= most:
+            break
+        name = max(able, key=lambda name: free[name].size)
+        if not free[name].merge():
+            able.remove(name)
+    return {name: fixed.get(name) or free[name].done() for name in task.dims}
+
+
+def _of(task: Task, name: str, most_bytes: int) -> _Levels:
+    timed = {case.dims[name] for case, _ in (*task.bench, *task.demo)}
+    lowest = _lowest(task, name)
+    served = [e for e in sorted(timed - {lowest}) if _bytes(task, name, e) <= most_bytes]
+    dim = task.dims[name]
+    usual = {2**k for k in range(dim.max.bit_length())} | set(dim.values)
+    usual |= {case.dims[name] for case in task.check}
+    others = _legal(task, name, usual - timed - {lowest})
+    return _Levels(lowest, served, [e for e in others if _bytes(task, name, e) <= OTHER_BYTES])
+
+
+def _of_tokens(task: Task, name: str, count: int, most_bytes: int) -> tuple[Level, ...]:
+    """The least extent, and groups of as many octaves of powers of two, of timed extents and of
+    those beside them."""
+    lowest, timed = _lowest(task, name), {case.dims[name] for case, _ in (*task.bench, *task.demo)}
+    usual = timed | {2**k for k in range(max(timed).bit_length())} | set(task.dims[name].values)
+    near = _legal(task, name, {extent + by for extent in usual for by in (-1, 0, 1)})
+    legal = [e for e in near if e > lowest and _bytes(task, name, e) <= most_bytes]
+    octaves = sorted({extent.bit_length() for extent in legal})
+    groups = _groups(octaves, count - 1)
+    return ((lowest,), *(tuple(e for e in legal if e.bit_length() in group) for group in groups))
+
+
+def _lowest(task: Task, name: str) -> int:
+    return min(least(task, kind)[name] for kind in task.combinations)
+
+
+def _legal(task: Task, name: str, extents: set[int]) -> list[int]:
+    """Returns the extents that some dtype allows, ascending."""
+    dim = task.dims[name]
+    return sorted(e for e in extents if any(dim.allows(e, dtype) for dtype in task.dtypes))
+
+
+def _bytes(task: Task, name: str, extent: int) -> float:
+    """Returns the bytes of the smallest call with this extent and the least of all others; infinite
+    where no size can be computed."""
+    try:
+        kinds = task.combinations
+        return min(task.size_bytes(k.case({**least(task, k), name: extent})) for k in kinds)
+    except ZeroDivisionError:
+        return math.inf
+
+
+def _groups(extents: Sequence[int], count: int) -> list[Level]:
+    """Returns the extents in `count` groups of neighbors, as equal as can be; fewer where there are
+    fewer extents."""
+    count = min(count, len(extents))
+    cuts = [len(extents) * place // max(1, count) for place in range(count + 1)]
+    return [tuple(extents[a:b]) for a, b in pairwise(cuts)]

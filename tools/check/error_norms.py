@@ -18,30 +18,32 @@ seeds, and the scale of their results is the case's.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from astra_chat.tools.check.bands import MOST_NEEDED, has_band, needed, outside_band
+from astra_chat.tools.check.bands import (
+    MOST_NEEDED,
+    has_band,
+    inside_share,
+    is_narrow,
+    needed,
+    outside_band,
+)
 from astra_chat.tools.check.column_bias import ColumnBias
+from astra_chat.tools.check.error_pattern import imprecise
 from astra_chat.tools.check.floats import FRACTION_BITS, Array, ulp
-from astra_chat.tools.check.imprecise import imprecise
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measured_args, piece
 from astra_chat.tools.check.norm import Norm as Norm
 from astra_chat.tools.check.norm import off_nearest
-from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.evaluation import ErrorNorm
-from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.oracle import is_stated
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import (
-    Case,
-    DTypeName,
-    ValueFamily,
-    Wrong,
-)
+from astra_chat.tools.types import Case, DTypeName, ValueFamily, Wrong
 
 ROW_ULPS = 3.0
 """What float32 arithmetic may add that is common to a row, in float32's ulps: a scale that is off
@@ -418,3 +420,40 @@ def _wrong(
     arg: Arg, case: Case, got: Array, expected: Array, ran: Array, bad: Array, note: str
 ) -> Wrong:
     return imprecise(arg, case, got[bad], expected[bad], ran[bad], total=len(got), note=note)
+
+
+# What a check saw of a candidate's precision over all its cases: the share of results inside the
+# band, and where its errors lean.
+
+
+@dataclass
+class PrecisionSeen:
+    """Precision of one candidate so far; grows case by case."""
+
+    bias: ColumnBias = field(default_factory=ColumnBias)
+    _inside: Counter[str] = field(default_factory=Counter)
+    _of: Counter[str] = field(default_factory=Counter)
+
+    def add(self, task: Task, piece: MeasuredPiece) -> None:
+        """Count the results of an argument on a case."""
+        self.bias.add(piece)
+        if is_narrow(piece) and has_band(task, piece):
+            inside, count = inside_share(task, piece)
+            self._inside[piece.arg.name] += inside
+            self._of[piece.arg.name] += count
+
+    def merge(self, later: PrecisionSeen) -> None:
+        """Count what was counted elsewhere, of later results."""
+        self.bias.merge(later.bias)
+        self._inside.update(later._inside)
+        self._of.update(later._of)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of results near a midpoint, where either neighbour is right, for each argument of
+        16 bits or less: of a sample of the results of each case."""
+        return {name: self._inside[name] / max(1, count) for name, count in self._of.items()}
+
+    def leans(self, baseline: ColumnBias) -> Wrong | None:
+        """The columns whose errors lean another way than the baseline's."""
+        return self.bias.beside(baseline)

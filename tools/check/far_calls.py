@@ -27,11 +27,11 @@ from astra_chat.tools.check.compare import MIN_SHARE
 from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, too_large_ends
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
-from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_blocks import SilentBlocks, silent_blocks
 from astra_chat.tools.check.floats import SATURATION, as_float, ulp
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.check.kernels import Launching
+from astra_chat.tools.check.lost_cases import Failed
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of

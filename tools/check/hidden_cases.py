@@ -15,44 +15,52 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from astra_chat.tools.case import ONE_PLACE, USUAL_SEED_BITS
+from astra_chat.tools.case import ONE_PLACE, USUAL_SEED_BITS, Packed
 from astra_chat.tools.check.covering_cases import covering_cases
+from astra_chat.tools.check.covering_options import alignment_of
 from astra_chat.tools.check.drawn_dims import (
+    ROUND,
     Dims,
     at_boundaries,
     at_ends,
     at_even_distances,
+    least,
+    legal_near,
+    most_units,
     near_least,
     odd,
     of_long_tables,
     of_many_entries,
     of_many_rows,
+    within_bytes,
 )
-from astra_chat.tools.check.drawn_large import EXTREMES, drawn_seed, with_large_values
 from astra_chat.tools.check.drawn_layouts import (
     aligned,
     aligned_but,
     all_but_one_aligned,
     drawn_offsets,
     drawn_pads,
+    one_or_all,
 )
-from astra_chat.tools.check.drawn_placements import lying
-from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
 from astra_chat.tools.check.drawn_together import beside_served, large_together, near_served
 from astra_chat.tools.check.drawn_values import (
+    EXTREMES,
     Families,
+    drawn_seed,
     mixed_in_one,
     of_each,
     small_together,
     special,
+    with_large_values,
 )
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.placement import packed_pads, then_of
 from astra_chat.tools.task.relations import broken
-from astra_chat.tools.types import Case, DeviceKind, ValueFamily
+from astra_chat.tools.types import ITEM_BYTES, Case, DeviceKind, DTypeName, ValueFamily, is_float
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Budget of one drawn case, in bytes: the virtual GPU stays quick."""
@@ -388,3 +396,191 @@ def _value(scalar: Scalar, rng: random.Random) -> float:
     whole = scalar.type == "int64_t"
     within = min(high, max(low, float(round(within)) if whole else within))
     return rng.choice((rng.choice(named), rng.choice((low, high)), within, within))
+
+
+# Cases in which exact results lie in the middle of two values of their dtype.
+#
+# Products of large 16-bit numbers do where an activation has reached its end, as SiLU and GELU
+# have: one in 200 of bfloat16, one in 1,000 of float16. Cases that are drawn for other ends are too
+# small to have enough of them (column_bias.py).
+
+LEAST_BYTES = 2**19
+"""Budget of such a case, in bytes."""
+SIZES_APART = 2.0
+"""Octaves between the sizes of which the one with the most results is taken."""
+CASES = {"float16": 3, "bfloat16": 2}
+"""Cases of a dtype, as one has too few ties."""
+
+
+def tied(task: Task, rng: random.Random) -> Iterator[Case]:
+    """Cases of large numbers for each 16-bit dtype that a result has."""
+    met = set[DTypeName]()
+    for kind in task.combinations:
+        sizes = at_even_distances(task, kind, rng, LEAST_BYTES, SIZES_APART)
+        cases = [kind.case(dims).model_copy(update={"values": "large"}) for dims in sizes]
+        if not cases:
+            continue
+        most = max(cases, key=task.least_results)
+        written = (arg.dtype_of(most) for arg in task.args if arg.written)
+        narrow = {dtype for dtype in written if is_float(dtype) and ITEM_BYTES[dtype] == 2}
+        for dtype in sorted(narrow - met):
+            met.add(dtype)
+            for _ in range(CASES.get(dtype, 1)):
+                yield most.model_copy(update={"seed": drawn_seed(rng)})
+
+
+# How arguments of drawn cases lie to each other: half of the cases of a contract that names packed
+# arguments have them in one buffer; of every task some have all arguments in neighbouring
+# allocations, as a caching allocator gives them.
+#
+# A kernel can compare pointers as well as numbers, and takes the path that it finds.
+
+APART_ONE_IN = 6
+"""Cases with the strides of a packed buffer whose arguments lie apart all the same."""
+TRIES = 4
+"""Draws of a placement that keeps a case's alignment."""
+MOST_THEN = 64
+"""Elements that are drawn for what follows the last argument of a row."""
+
+
+def lying(
+    task: Task, cases: Sequence[Case], rng: random.Random, *, keep_alignment: bool = False
+) -> Iterator[Case]:
+    """The cases in their order, each with a drawn placement; of those of a covering array only one
+    with which as many arguments are aligned as before."""
+    for case in cases:
+        kinds = _kinds(task, case, rng)
+        tries = (kind for kind in kinds for _ in range(TRIES if keep_alignment else 1))
+        drawn = (placed(task, case, kind, rng) for kind in tries)
+        level = alignment_of(task, case) if keep_alignment else None
+        kept = (one for one in drawn if one and level in (None, alignment_of(task, one)))
+        yield next(kept, case)
+
+
+def _kinds(task: Task, case: Case, rng: random.Random) -> tuple[Packed, ...]:
+    """What to try, the first that is possible."""
+    drawn = rng.randrange(8)
+    if task.packed and drawn < 4:
+        return ("rows", "tensors") if drawn < 2 else ("tensors", "rows")
+    if task.same and drawn < 6:
+        return ("same",)
+    return ("neighbours",) if drawn < 6 and len(task.args) > 1 else ()
+
+
+def placed(task: Task, case: Case, kind: Packed, rng: random.Random) -> Case | None:
+    """The case with its arguments placed so, and with strides that go with that; None where they
+    cannot lie so in it, or would take too much memory."""
+    named = [n for groups in (task.packed, task.same) for group in groups for n in group.args]
+    pads = case.pads
+    if kind in ("tensors", "rows", "same") and (kind == "same" or rng.randrange(3)):
+        bare = (arg for arg in task.args if arg.strided and arg.name in named)
+        pads = {**pads, **{arg.name: one_or_all((0,) * len(arg.free_axes)) for arg in bare}}
+    one = case.model_copy(update={"pads": pads, "packed": kind})
+    if kind == "neighbours" and rng.randrange(2):
+        one = one.model_copy(update={"offset": 0, "offsets": {}})
+    if kind == "rows":
+        usual = [then_of(task, group, case) for group in task.packed]
+        then = [rng.choice((own, own, own, 0, rng.randrange(MOST_THEN))) for own in usual]
+        one = packed_pads(task, one, then)
+        if task.allows(one) and task.is_small(one) and not rng.randrange(APART_ONE_IN):
+            one = one.model_copy(update={"packed": "apart"})
+    return one if task.allows(one) and task.is_small(one) else None
+
+
+# Extents of drawn cases that kernels are written for: those of served calls, and round ones.
+#
+# A kernel may have a path of its own for one extent, or for a round one and its neighbours. Each is
+# drawn in one dim at a time, the others small, so that it meets all else that a caller may choose.
+
+WHOLE = (16, 8, 4, 2, 1)
+"""What round extents are multiples of, the first that is legal and small enough."""
+OCTAVES = 4
+"""So many powers of two such extents are multiplied by."""
+
+
+def at_served(
+    task: Task, rng: random.Random, count: int, budget: int
+) -> Iterator[tuple[Combination, Dims]]:
+    """Extents of timed calls, one dim after the other: each extent of a dim comes with every
+    combination of dtypes, as far as the count reaches; the other dims are drawn within a budget of
+    bytes."""
+    waiting = dict[str, list[tuple[Combination, int]]]()
+    for name in task.dims:
+        extents = sorted({case.dims[name] for case, _ in task.bench})
+        waiting[name] = [
+            (kind, extent)
+            for kind in rng.sample(task.combinations, len(task.combinations))
+            for extent in rng.sample(extents, len(extents))
+        ]
+    for _ in range(count):
+        if not waiting:
+            return
+        name = next(iter(waiting))
+        turns = waiting.pop(name)
+        yield from _with(task, turns[0][0], rng, budget, name, turns[0][1])
+        if turns[1:]:
+            waiting[name] = turns[1:]
+
+
+def at_usual(
+    task: Task, rng: random.Random, count: int, budget: int
+) -> Iterator[tuple[Combination, Dims]]:
+    """One dim after the other, a power of two or three times that: what kernels are instantiated
+    for, beside what is timed. The other dims are drawn within a budget of bytes."""
+    waiting = dict[str, list[int]]()
+    for number in range(count):
+        kind = rng.choice(task.combinations)
+        name = list(task.dims)[number % len(task.dims)]
+        dim, dims = task.dims[name], least(task, kind)
+        step = dim.step(kind.dtype)
+        high = most_units(task, kind, dims, name, within_bytes(task, kind, budget)) * step
+        usual = [e << k for k in range(high.bit_length()) for e in (1, 3) if e << k <= high]
+        legal_ones = [extent for extent in usual if dim.allows(extent, kind.dtype)]
+        left = waiting.get(name) or rng.sample(legal_ones, len(legal_ones))
+        if left:
+            waiting[name] = left[1:]
+            yield from _with(task, kind, rng, budget, name, left[0])
+
+
+def beside_round(task: Task, kind: Combination, rng: random.Random, budget: int) -> Iterator[Dims]:
+    """For each dim an extent one step below a round number, or one above it."""
+    for name, dim in task.dims.items():
+        step, dims = dim.step(kind.dtype), least(task, kind)
+        high = most_units(task, kind, dims, name, within_bytes(task, kind, budget)) * step
+        near = math.exp(rng.uniform(math.log(max(1, dims[name])), math.log(max(1, high))))
+        base = rng.choice(ROUND)
+        extent = max(1, round(near / base)) * base // step * step + rng.choice((-step, step))
+        for _, found in _with(task, kind, rng, budget, name, extent):
+            yield found
+
+
+def all_round(task: Task, kind: Combination, rng: random.Random, budget: int) -> Dims:
+    """Every dim a multiple of a round number, where that is legal and within the budget: only
+    there kernels take their widest vectors."""
+    dims, fits = least(task, kind), within_bytes(task, kind, budget)
+    units = dict[str, int]()
+    for name in rng.sample(list(dims), len(dims)):
+        step = task.dims[name].step(kind.dtype)
+        for whole in WHOLE:
+            unit = math.lcm(whole, step)
+            extent = task.dims[name].above(unit * -(-dims[name] // unit), kind.dtype)
+            found = legal_near(task, kind, {**dims, name: extent}, [*units, name])
+            if found and fits(found) and found[name] % whole == 0:
+                dims, units[name] = found, unit
+                break
+    for name in rng.sample(list(units), len(units)):
+        extent = dims[name] << rng.randrange(OCTAVES)
+        found = legal_near(task, kind, {**dims, name: extent}, list(dims))
+        if found and fits(found) and task.dims[name].allows(extent, kind.dtype):
+            dims = found
+    return dims
+
+
+def _with(
+    task: Task, kind: Combination, rng: random.Random, budget: int, name: str, extent: int
+) -> Iterator[tuple[Combination, Dims]]:
+    """A case with exactly this extent, if it is legal."""
+    if task.dims[name].allows(extent, kind.dtype):
+        dims = odd(task, kind, rng, budget, {name: extent})
+        if dims[name] == extent:
+            yield kind, dims

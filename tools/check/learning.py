@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors, MeasuredRun
-from astra_chat.tools.check.failed import Failed
-from astra_chat.tools.check.lost_cases import hopeful, unlaunched
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.check.lost_cases import Failed, hopeful, unlaunched
+from astra_chat.tools.run.case_run import CaseRun, looked_at
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.looked_at import looked_at
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner

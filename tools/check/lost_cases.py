@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.drawn_dims import Dims, legal_near
-from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.descriptions import describe, told_apart
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, Crashed, Unsupported, Wrong
+from astra_chat.tools.types import BuildFailed, Case, Crashed, TimedOut, Unsafe, Unsupported, Wrong
 
 FLOOR, DTYPES_FLOOR = 0.5, 0.25
 """Shares of the drawn cases that must be judged, others drawn in the place of lost ones included;
@@ -141,3 +143,61 @@ def _lacking(drawn: Sequence[Case], judged: Sequence[Case]) -> Iterator[tuple[st
 def dtypes_text(case: Case) -> str:
     """Returns the dtypes of a case as text: its own, then those of its further type variables."""
     return ", ".join((case.dtype, *(f"{name} {dtype}" for name, dtype in case.types.items())))
+
+
+# Cases that the baseline fails, and what it did there.
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A case on which the baseline's own errors cannot be learned."""
+
+    case: Case
+    outcome: Wrong | Failure | BuildFailed | None
+    """What the baseline did; None: it was not tried, because others had failed."""
+    near: Case | None = None
+    """Case near this one on which the baseline failed, so that this one was not tried."""
+
+    @property
+    def tried(self) -> bool:
+        return self.outcome is not None
+
+    @property
+    def is_baselines(self) -> bool:
+        """Whether it is the baseline that fails there, rather than the virtual GPU or a limit of
+        time."""
+        return isinstance(self.outcome, Wrong | Crashed | Unsafe)
+
+    @property
+    def cause(self) -> str:
+        """What the baseline did, with all that is known of it."""
+        match self.outcome:
+            case Crashed(message=message):
+                return message
+            case Unsafe() | Wrong():
+                return describe(self.outcome)
+            case _:
+                return self._reason()
+
+    def __str__(self) -> str:
+        return f"{self.case.label}: {self._reason()}"
+
+    def _reason(self) -> str:
+        match self.outcome:
+            case None if self.near:
+                return f"not tried: the baseline failed on {self.near.label}"
+            case None:
+                return "not tried"
+            case BuildFailed():
+                return "the baseline does not build"
+            case Crashed(message=message):
+                return f"the baseline crashed: {message}"
+            case TimedOut():
+                return "the baseline timed out"
+            case Wrong() as wrong if wrong.reason in ("value", "nan_pattern", "precision"):
+                place = ", ".join(map(str, wrong.index))
+                theirs, own = told_apart(wrong.expected, wrong.got)
+                what = f"first at {wrong.argument}[{place}]: {own} and {theirs}"
+                return f"the baseline and the reference disagree, {what}"
+            case other:
+                return f"the baseline is {other.kind}"

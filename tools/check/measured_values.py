@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from astra_chat.tools.check.floats import Array, as_float
-from astra_chat.tools.check.kinds.elements import LEAST_NORMAL, group_places, scale_ratios, to_code
+from astra_chat.tools.check.kinds import LEAST_NORMAL, group_places, scale_ratios, to_code
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.contract import MEASURED
@@ -54,14 +54,6 @@ def pieces(task: Task, run: CaseRun) -> list[MeasuredPiece]:
     """A piece of every such argument, drawn at random like the copy that it is of."""
     copy = run.seed.of("copy").random().randrange(run.copies)
     return [piece(task, arg, run, copy, PART) for arg in measured_args(task, run)]
-
-
-def elements(
-    task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
-) -> tuple[Array, Array, Array]:
-    """Returns `got`, `expected` and `ran` of `piece`."""
-    found = piece(task, arg, run, copy, most)
-    return found.got, found.expected, found.ran
 
 
 def piece(

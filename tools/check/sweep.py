@@ -14,8 +14,8 @@ from dataclasses import replace
 from threading import Event, Lock
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
-from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw_swept
+from astra_chat.tools.check.lost_cases import Failed
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of, last_line

@@ -12,7 +12,6 @@ import numpy as np
 
 from astra_chat.tools.check.compare import compare_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.floats import (
     Array,
     as_bytes,
@@ -21,8 +20,8 @@ from astra_chat.tools.check.floats import (
     rounded,
     ulp,
 )
-from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
-from astra_chat.tools.check.kinds.elements import to_code
+from astra_chat.tools.check.kinds import biased, honest, to_code, vocabulary
+from astra_chat.tools.check.lost_cases import Failed
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.run.case_run import CaseRun

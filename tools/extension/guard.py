@@ -25,7 +25,7 @@ _NUMBERS = frozenset(
     "int float double unsigned bool char short long int8_t int16_t int32_t int64_t uint8_t uint16_t"
     " uint32_t uint64_t size_t".split()
 )
-NO_MODULE = "a torch extension is for tasks made from a PyTorch module: export the launcher instead"
+NO_MODULE = "only a task made from a PyTorch module accepts a torch extension: export the launcher"
 
 
 def forward_head(task: Task) -> str:

@@ -55,7 +55,7 @@ RULES = (
     Rule(
         "from_blob set_ set_data storage unsafe_storage unsafeGetTensorImpl unsafeReleaseTensorImpl"
         " getIntrusivePtr resize_ resize_as_ DataPtr StorageImpl TensorImpl",
-        "a tensor's memory may only be reached as the tensor",
+        "a tensor's memory may be accessed only through the tensor",
     ),
     Rule("item cpu is_pinned pin_memory to_dense", "it would wait for the GPU", called=True),
     Rule(
@@ -68,7 +68,7 @@ RULES = (
         "PYBIND11_MODULE TORCH_LIBRARY TORCH_LIBRARY_IMPL TORCH_LIBRARY_FRAGMENT pybind11 PyObject"
         " py Py_* RegisterOperators Library Dispatcher DispatchKeySet KernelFunction CppFunction"
         " jit",
-        "forward is registered by Astra: define it, and nothing for Python or the dispatcher",
+        "Astra registers forward: define it, and register nothing with Python or the dispatcher",
     ),
     Rule(
         "AutoGradMode NoGradGuard InferenceMode globalContext Context manual_seed Generator"

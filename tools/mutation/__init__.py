@@ -2,7 +2,6 @@
 
 operators  mutation operators: small faults as edits of C++ tokens
 mutants    draws faults that a valid case reaches and builds them together
-seeded_sources  the sources that bugs are put into: the baseline and a candidate
 mutant_runs  runs mutants on cases in the sandbox; keeps the scores on disk
 scores     the results: killed and surviving mutants
 

@@ -11,13 +11,14 @@ import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from astra_chat.tools.build.nvcc import build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw, draw_shared
+from astra_chat.tools.check.lost_cases import Failed
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
@@ -27,7 +28,7 @@ from astra_chat.tools.mutation.mutants import (
     mutants,
     probe,
 )
-from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore, together
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -36,7 +37,17 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import BuildFailed, Case, TimedOut, Unsupported, Value, Wrong, sha256_of
+from astra_chat.tools.types import (
+    BuildFailed,
+    Case,
+    StepName,
+    TimedOut,
+    Unsupported,
+    Value,
+    Wrong,
+    candidate_id,
+    sha256_of,
+)
 from astra_chat.tools.wording import counted
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 
@@ -347,3 +358,41 @@ def _why(case: Case, failed: Sequence[Failed]) -> str:
     """Why a case has no score."""
     found = next((one for one in failed if one.case == case), None)
     return str(found) if found else "too large to be scored on the virtual GPU"
+
+
+# Cases scored by seeded bugs of the baseline and of a candidate beside it: new branches have new
+# bugs.
+
+
+class SeededSources:
+    """The sources of one task that bugs are put into, each with its mutants."""
+
+    def __init__(
+        self,
+        task: Task,
+        oracle: Oracle,
+        stop: Stop,
+        entropy: Entropy,
+        tell: Callable[[StepName, int, int, str], None],
+    ) -> None:
+        self._task, self._oracle, self._stop = task, oracle, stop
+        self._tell, self._entropy = partial(tell, "check"), entropy
+        self._scorers: dict[tuple[str, int], Scorer] = {}
+
+    def score(
+        self, cases: Sequence[Case], mutants: int, baseline: str, also: str = ""
+    ) -> CaseScores:
+        """Scores the cases by so many bugs of the baseline, and by as many of another source
+        `also`."""
+        own = self._scorer(baseline, mutants).score(cases)
+        if also in ("", baseline):
+            return own
+        return together(own, self._scorer(also, mutants).score(cases), candidate_id(also))
+
+    def _scorer(self, source: str, mutants: int) -> Scorer:
+        known = self._scorers.get((source, mutants))
+        if known is None:
+            known = self._scorers[source, mutants] = Scorer(
+                self._task, self._oracle, source, self._stop, mutants, self._tell, self._entropy
+            )
+        return known

@@ -13,10 +13,10 @@ _NAME = re.compile(r"[a-z_]\w*")
 _STRIDE = r"(?:{t}_(?:\w+_)?stride(?:_(\w+))?|stride_{t}(?:_?(\w+))?|ld{t})"
 _LIKE = re.compile(r"(?P<result>out|output|y)_?|(?:grad_|d_?)(?P<of>[a-z]\w*?)_?")
 FUNCTIONS = ("ceil_div", "min", "max")
-GUESSED = "is this its shape? (// [rows, d] behind its parameter states it)"
+GUESSED = "is this its shape? (// [rows, d] after its parameter states it)"
 PARTLY = "is this its shape? The code states only some of its sizes"
 SEVERAL = "is this its shape? A comment names several"
-OPEN = "is this its shape? A comment leaves its first extents open"
+OPEN = "is this its shape? A comment does not state its first extents"
 
 
 @dataclass

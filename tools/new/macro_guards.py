@@ -26,7 +26,7 @@ class Guard:
         """The message for the user."""
         return (
             f"{self.name} is defined under #ifdef {self.macro} in {self.file}: your project's build"
-            f" likely defines it, which -D {self.macro} does here"
+            f" probably defines that macro; here, use -D {self.macro}"
         )
 
 

@@ -41,7 +41,7 @@ class ReferenceFunction:
         if PathFinder.find_spec(top) is None:
             raise BadInput(
                 f"--reference {self.text}: there is no {self._module.replace('.', '/')}.py here or"
-                " on PYTHONPATH, and no such module is installed beside Astra"
+                " on PYTHONPATH, and no such module is installed in Astra's environment"
             )
 
     def _require_defined(self, path: Path, function: str) -> None:

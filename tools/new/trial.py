@@ -34,11 +34,10 @@ from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.reference_file import zeros_py
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.new.written_shapes import guessed, with_written_shapes
-from astra_chat.tools.plan.launch_failures import failure_text
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.process import Died
 from astra_chat.tools.plan.record import called_once, record_each
-from astra_chat.tools.plan.report import Called
+from astra_chat.tools.plan.report import Called, failure_text
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.folder import Task, load_task

@@ -45,7 +45,7 @@ def launcher_problem(task: Task) -> str | None:
     launcher = next((f for f in defined if f.name == task.entry and f.c_linkage), None)
     if launcher is None:
         meant = did_you_mean(task.entry, [f.name for f in defined if f.name != task.entry])
-        return f"baseline.cu does not define the launcher of task.toml: {wanted}{meant}"
+        return f"baseline.cu does not define the launcher that task.toml describes: {wanted}{meant}"
     inner = wanted[wanted.index("(") + 1 : -1]
     expected = [plain(part) for part in inner.split(", ")]
     got = signature(launcher.parameters)

@@ -6,13 +6,10 @@ What it launches there is written down and believed in nothing.
 record           the face: a plan for each case of a build, or what is wrong with the launcher
 model            a launch plan: kernels, memsets, copies, parameter bytes and relocations
 virtual_replay   runs plans on the virtual GPU
-early_reads      what a programmatic launch may touch before it waits for the work ahead of it
 parameter_reads  which bytes of its parameters a kernel reads
 stand_ins        drawn addresses in the place of device memory
-recordings       which processes and calls: what is drawn for each
-launch_failures  a failed launch as text, with the limit that it exceeds
 process          one recorder process: request, walls, what its end means
-report           what that process wrote, as values
+report           what that process wrote, as values; how a launch failed
 relocate         several recordings of a case made into one plan;
                  one where the host rounds otherwise
 audit            a plan held against cubin, buffers and GPU

@@ -70,7 +70,7 @@ class Recording:
     pattern: int
     """Low byte: what the stack holds before; the rest shifts the stack."""
     state: int = 0
-    """State of the host (recordings.py)."""
+    """State of the host (record.py)."""
 
 
 @dataclass(frozen=True)

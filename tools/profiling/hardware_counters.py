@@ -156,7 +156,7 @@ def _report(runner: Runner, build: Build, calls: Sequence[Call]) -> CountersRepo
     except (IndexError, BadReport):
         # Only device code of the candidate is there: what ends the process is CUPTI's or ours.
         how = f"{signal_name(end.returncode)}; {last_line(end.output)}"
-        raise MissingDependency(f"the process with CUPTI was {how}") from None
+        raise MissingDependency(f"the process that uses CUPTI was {how}") from None
 
 
 def _sandbox(runner: Runner, read: Sequence[Path], scratch: Path) -> SandboxPolicy:

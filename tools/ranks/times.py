@@ -17,8 +17,7 @@ import numpy as np
 
 from astra_chat.tools.plan.model import KernelNode
 from astra_chat.tools.profiling import metrics as m
-from astra_chat.tools.profiling.counts import counter_metrics, source_lines
-from astra_chat.tools.profiling.profile import unprofiled
+from astra_chat.tools.profiling.profile import counter_metrics, source_lines, unprofiled
 from astra_chat.tools.ranks.checks import BASELINE, CANDIDATE
 from astra_chat.tools.ranks.plans import Planned
 from astra_chat.tools.ranks.signals import rounds

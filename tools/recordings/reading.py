@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
-from astra_chat.tools.system.regular_file import open_regular
+from astra_chat.tools.system.files import open_regular
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT
 from astra_chat.tools.wording import nearest
 from astra_vgpu.ground.errors import BadInput

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.cores import cores
-from astra_chat.tools.system.fork_servers import server_of
+from astra_chat.tools.system.forked import server_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Task

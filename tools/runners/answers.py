@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from astra_chat.tools.check.kinds.distribution import vocabulary
+from astra_chat.tools.check.kinds import vocabulary
 from astra_chat.tools.run.oracle import expected_dtype
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from astra_chat.tools.run.band_files import DERIVED, ROUNDED, STATED
+from astra_chat.tools.run.oracle import DERIVED, ROUNDED, STATED
 from astra_chat.tools.runners.answers import Tensors, copies, require, results, write
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Case

@@ -5,6 +5,8 @@ Only device code of a candidate is here: its launchers were recorded elsewhere.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +18,8 @@ from astra_chat.tools.run.protocol import CallRequest, CaseReport, CudaRequest
 from astra_chat.tools.runners.arguments import limit_files_and_cores
 from astra_chat.tools.runners.cuda_buffers import aligned
 from astra_chat.tools.runners.cuda_guarded import GuardedCall, addresses_of
-from astra_chat.tools.runners.cuda_overlap import OVERLAPPED, ROUNDS, overlapped, pair_at
 from astra_chat.tools.runners.cuda_plans import Enqueue, Kernels, status_of
 from astra_chat.tools.runners.cuda_poison import Poison, copies
-from astra_chat.tools.runners.cuda_read_only import ReadOnly
 from astra_chat.tools.runners.cuda_state import ModuleVariables
 from astra_chat.tools.runners.cuda_timing import Side, TimedCall
 from astra_chat.tools.sandbox.seccomp import lock
@@ -230,6 +230,140 @@ def _before(
             numbers = content[inside].reshape(-1, ITEM_BYTES[arg.dtype_of(call.case)])
             before[inside] = numbers.flip(0).reshape(-1)
     return aligned(content.numel()).copy_(before)
+
+
+# Two calls of different cases at once on a real GPU, each in buffers and on a stream of its own.
+#
+# What a kernel keeps outside of its arguments while it runs, a counter or sums that it sets back in
+# the end, is shared by the two, and shows in the results of one of them.
+
+OVERLAPPED = "overlapped"
+"""CallRequest.how of both calls of a pair, which follow each other."""
+ROUNDS = 4
+"""Rounds of a pair of calls: each overlaps in its own way."""
+GATE_CYCLES = 2_000_000
+"""About 1 ms, in which all launches of a round are put on their streams: they begin together."""
+
+
+def pair_at(calls: Sequence[CallRequest], index: int) -> Sequence[CallRequest]:
+    """The call at this index and the next one, if both are to overlap; else the call alone."""
+    pair = calls[index : index + 2]
+    return pair if all(call.how == OVERLAPPED for call in pair) else pair[:1]
+
+
+def overlapped(task: Task, pair: Sequence[GuardedCall], kernels: Kernels) -> None:
+    """Run the calls at once, ROUNDS times; write every argument's bytes of each round, guards
+    included, one after the other.
+
+    Raises:
+        RuntimeError: for a CUDA error.
+    """
+    for one in pair:
+        for arg in task.args:
+            (one.call.after / f"{arg.name}.after").write_bytes(b"")
+    contents = [one.contents() for one in pair]
+    for _ in range(ROUNDS):
+        held = [[aligned(c.numel()).copy_(c) for c in mine] for mine in contents]
+        _at_once(task, pair, kernels, held)
+        for one, blocks in zip(pair, held, strict=True):
+            for arg, left in zip(task.args, one.left_in(blocks), strict=True):
+                with (one.call.after / f"{arg.name}.after").open("ab") as file:
+                    file.write(left.tobytes())
+
+
+def _at_once(
+    task: Task,
+    pair: Sequence[GuardedCall],
+    kernels: Kernels,
+    held: Sequence[Sequence[torch.Tensor]],
+) -> None:
+    """One round: the streams wait for a gate until everything is on them."""
+    enqueues = []
+    for one, blocks in zip(pair, held, strict=True):
+        addresses = addresses_of(one.lies, blocks, one.guard_bytes)
+        enqueues.append(kernels.bind(task, one.call, one.call.launches, addresses))
+    gate, streams = torch.cuda.Stream(), [torch.cuda.Stream() for _ in pair]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(gate):
+        torch.cuda._sleep(GATE_CYCLES)
+    for stream in streams:
+        stream.wait_stream(gate)
+    for enqueue, stream in zip(enqueues, streams, strict=True):
+        enqueue(stream.cuda_stream)
+    torch.cuda.synchronize()
+
+
+# Device memory that kernels may read and not write: a write is a GPU fault.
+#
+# Comparing an argument before and after a call does not show a kernel that used it as scratch and
+# restored it. Source: "Virtual Memory Management" in NVIDIA's CUDA C++ guide.
+
+PINNED, ON_DEVICE, READ, READ_WRITE = 1, 1, 1, 3
+"""The driver's numbers: type of an allocation, of a place, and rights."""
+
+
+class _Place(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int), ("number", ctypes.c_int)]
+
+
+class _Allocation(ctypes.Structure):
+    """CUmemAllocationProp; of the rest, 0 is the usual."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int),
+        ("handles", ctypes.c_int),
+        ("place", _Place),
+        ("windows", ctypes.c_void_p),
+        ("rest", ctypes.c_uint64),
+    ]
+
+
+class _Access(ctypes.Structure):
+    _fields_ = [("place", _Place), ("rights", ctypes.c_int)]
+
+
+class ReadOnly:
+    """Bytes on the device `index`, writable until `close`.
+
+    Raises RuntimeError where the driver refuses. Never freed: a runner lives for seconds.
+    """
+
+    def __init__(self, content: torch.Tensor, index: int) -> None:
+        """`content`: uint8, flat, on the device; it is copied."""
+        self._driver, self._address = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64()
+        self._place, unit = _Place(ON_DEVICE, index), ctypes.c_size_t()
+        asked = _Allocation(kind=PINNED, place=self._place)
+        self._do("cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(asked), 0)
+        room = -(-content.numel() // unit.value) * unit.value
+        self._room, zero = ctypes.c_size_t(room), ctypes.c_size_t(0)
+        held, none = ctypes.c_uint64(), ctypes.c_uint64(0)
+        self._do("cuMemCreate", ctypes.byref(held), self._room, ctypes.byref(asked), none)
+        self._do("cuMemAddressReserve", ctypes.byref(self._address), self._room, zero, none, none)
+        self._do("cuMemMap", self._address, self._room, zero, held, none)
+        self._allow(READ_WRITE)
+        self.__cuda_array_interface__ = {
+            "shape": (content.numel(),),
+            "typestr": "|u1",
+            "version": 3,
+            "data": (self._address.value, False),
+        }
+        self.tensor = torch.as_tensor(self, device=f"cuda:{index}")
+        self.tensor.copy_(content)
+
+    def close(self) -> None:
+        """From now on a kernel that writes there fails."""
+        torch.cuda.synchronize()
+        self._allow(READ)
+
+    def _allow(self, rights: int) -> None:
+        access = _Access(self._place, rights)
+        self._do(
+            "cuMemSetAccess", self._address, self._room, ctypes.byref(access), ctypes.c_size_t(1)
+        )
+
+    def _do(self, name: str, *arguments: object) -> None:
+        if status := getattr(self._driver, name)(*arguments):
+            raise RuntimeError(f"{name}: CUDA error {status}")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class BufferSets:
     nearly the same, half of them with rows at other places: an element of each row is another. So a
     kernel gains nothing by reading what lies beside its arguments, nor by what it left in the chip
     for later launches: the result that it finds is another set's, and to notice
-    that it has to read a whole row. The results of every set are compared (cuda_verify.py).
+    that it has to read a whole row. The results of every set are compared (cuda_timing.py).
 
     `cool` reads a large buffer last: reading leaves no dirty lines whose write-back would be timed
     with the kernel.

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from astra_chat.tools.check.floats import as_float, steps
-from astra_chat.tools.check.kinds.elements import most_off
+from astra_chat.tools.check.kinds import most_off
 from astra_chat.tools.task.buffer_layout import buffer_bytes, gaps
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName

@@ -9,8 +9,8 @@ What is verified is what a timed replay wrote, in all sets: one of the candidate
 as any other, so there is no other recording and no later call for which it could keep its correct
 results. That goes for cold replays, for warm ones and for launches with an event pair around each.
 Nothing reaches a replay from those before it: buffers are filled again, module variables restored,
-shared memory and stacks overwritten. What is expected is computed after the candidate's last launch
-(cuda_verify.py).
+shared memory and stacks overwritten. What is expected is computed after the candidate's last
+launch.
 
 Once several streams of a process have run kernels, each kernel of its CUDA graphs begins 0.18 us
 later than before, 0.35 us where the L2 was evicted, whatever the kernel
@@ -27,24 +27,36 @@ or candidate can do that, a small kernel stands between all launches and its own
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import pynvml
 import torch
 
-from astra_chat.tools.run.protocol import CallRequest, CaseReport, CudaRequest
-from astra_chat.tools.run.raw_times import Block, ClockReading, PairUs, RawTimes, WarmReplay
-from astra_chat.tools.runners.cuda_buffers import BufferSets
+from astra_chat.tools.run.protocol import (
+    Block,
+    CallRequest,
+    CaseReport,
+    ClockReading,
+    CudaRequest,
+    FetchedSet,
+    PairUs,
+    RawTimes,
+    WarmReplay,
+)
+from astra_chat.tools.runners.cuda_buffers import BufferSets, Kept
+from astra_chat.tools.runners.cuda_compare import elements, shares_of
 from astra_chat.tools.runners.cuda_plans import Enqueue, Kernels
 from astra_chat.tools.runners.cuda_poison import Poison
 from astra_chat.tools.runners.cuda_state import ModuleVariables
-from astra_chat.tools.runners.cuda_verify import verified
 from astra_chat.tools.system.devices import gpu_handles
+from astra_chat.tools.task.buffer_layout import gathered
 from astra_chat.tools.task.folder import Task
 
 MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
@@ -400,3 +412,92 @@ class Clock:
             return max(0, len(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)) - 1)
         except pynvml.NVMLError:  # not every driver says
             return 0
+
+
+# The results of all timed sets, compared on the device with what the baseline makes of the same
+# inputs, after the candidate's last launch.
+#
+# What differs by more than twice the tolerance, or at all where there is none, is handed to the
+# judge with its inputs, and the oracle decides. The oracle also sees a drawn part of the sets with
+# the baseline's results on them: the baseline is what all others were compared with.
+
+DRAWN_SHARE = 0.05
+"""Share of the sets that the oracle sees in any case, the one with the case's own inputs among
+them."""
+MAX_DOUBTFUL, DOUBTFUL_BYTES = 64, 512 * 2**20
+"""Most sets, and most bytes of their arguments, that are handed over because they differ, the worst
+first; at least one set."""
+
+
+def verified(task: Task, call: CallRequest, sets: BufferSets, draws: random.Random) -> CaseReport:
+    """What was compared; results for the judge are in files. Call it when `sets` hold what the
+    baseline made of their inputs."""
+    shares = {
+        (kept.mode, which): share
+        for kept in sets.kept
+        for which, share in zip(kept.sets, _worst(task, call, sets, kept), strict=True)
+    }
+    doubtful = [key for key, share in shares.items() if share > 1]
+    draws.shuffle(doubtful)
+    doubtful.sort(key=lambda key: -shares[key])
+    others = [which for which in range(sets.count) if which != sets.own]
+    drawn = {sets.own, *draws.sample(others, math.ceil(DRAWN_SHARE * sets.count) - 1)}
+    chosen = [
+        FetchedSet(mode="cold", number=which, own=which == sets.own, baseline=True)
+        for which in sorted(drawn, key=lambda which: which != sets.own)
+    ]
+    chosen += [
+        FetchedSet(mode=mode, number=which, own=which == sets.own)
+        for mode, which in doubtful[: _most_doubtful(sets)]
+        if mode != "cold" or which not in drawn
+    ]
+    for fetched in chosen:
+        _hand_back(task, call, sets, fetched)
+    return CaseReport(
+        sets=tuple(chosen),
+        compared=len(shares),
+        doubtful=len(doubtful),
+        touched=tuple(sorted(sets.touched)),
+    )
+
+
+def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[float]:
+    """Returns how far the results of each kept set are apart at most, over all written
+    arguments."""
+    worst = torch.zeros(len(kept.sets), device="cuda")
+    for arg in task.args:
+        if arg.written and arg.bytes_of(call.case):
+            got, beside = (
+                elements(arg, call.case, buffers)
+                for buffers in (kept.results[arg.name], sets.results[arg.name])
+            )
+            shares = shares_of(task, arg, call.case, got, beside, kept.sets)
+            torch.maximum(worst, shares, out=worst)
+    return [float(share) for share in worst.tolist()]
+
+
+def _most_doubtful(sets: BufferSets) -> int:
+    return max(1, min(MAX_DOUBTFUL, DOUBTFUL_BYTES // sets.bytes_each))
+
+
+def _hand_back(task: Task, call: CallRequest, sets: BufferSets, fetched: FetchedSet) -> None:
+    """Write the results of one set and, unless they are the case's own, its inputs."""
+    folder = call.after / fetched.folder
+    (folder / "baseline").mkdir(parents=True)
+    kept = next(kept for kept in sets.kept if kept.mode == fetched.mode)
+    place = kept.sets.index(fetched.number)
+    for index, arg in enumerate(task.args):
+        if arg.written:
+            size = sets.sizes[index]
+            results = kept.results[arg.name][place, :size]
+            _write(sets, index, results, folder / f"{arg.name}.after")
+            if fetched.baseline:
+                beside = sets.results[arg.name][fetched.number, :size]
+                _write(sets, index, beside, folder / "baseline" / f"{arg.name}.after")
+        if arg.read and not fetched.own:
+            buffer = sets.inputs(fetched.number)[arg.name].cpu().numpy()
+            gathered(arg, call.case, buffer)[0].tofile(folder / f"{arg.name}.in")
+
+
+def _write(sets: BufferSets, index: int, values: torch.Tensor, path: Path) -> None:
+    sets.alone(index, values.cpu().numpy()).tofile(path)

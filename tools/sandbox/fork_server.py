@@ -10,6 +10,7 @@ server share the addresses of what was loaded, and Python's hash seed; nothing e
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from astra_chat.tools.sandbox import launch
+from astra_chat.tools.sandbox.kept_memory import keep_arrays
 from astra_chat.tools.sandbox.ready import ready
 
 REPORT = 3
@@ -39,6 +41,8 @@ process id and, at the end, the exit code."""
 def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     modules = {name: import_module(name) for name in sys.argv[2:]}
+    keep_arrays()
+    gc.freeze()  # a collection in a child would copy every page that holds an object
     # Threads of NumPy's libraries, which these start again in the child.
     warnings.simplefilter("ignore", DeprecationWarning)
     running = dict[int, tuple[int, int]]()

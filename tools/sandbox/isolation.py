@@ -12,7 +12,7 @@ from astra_vgpu.ground.errors import MissingDependency
 
 Isolation = Literal["bubblewrap", "landlock", "seccomp", "none"]
 WORDS: dict[Isolation, str] = {
-    "bubblewrap": "bubblewrap: own root, no network, no other processes; seccomp on top",
+    "bubblewrap": "bubblewrap: separate root, no network, no other processes; plus seccomp",
     "landlock": "Landlock and seccomp: no network, no other processes, no files except its own",
     "seccomp": "seccomp only: no network and no processes, but your files are readable",
     "none": "only resource limits and a clean environment",

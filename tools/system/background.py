@@ -3,7 +3,9 @@ folders, of which ext4 takes some milliseconds each."""
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,30 +22,56 @@ MOST_FOLDERS = 32
 LEAST_CORES = 4
 """On a machine of fewer, what is begun ahead would take the cores of what is waited for."""
 T = TypeVar("T")
-_remover, _room = ThreadPoolExecutor(1, "remover"), threading.Semaphore(MOST_FOLDERS)
+_folders = dict[Path, None]()
+"""Those that wait for their removal, and first the one that is being removed."""
+_changed = threading.Condition()
+_remover: threading.Thread | None = None
 
 
 def remove_soon(folder: Path) -> None:
     """Remove a folder and all in it while the caller goes on. Waits where many are to be
     removed."""
-    _room.acquire()
-    try:
-        _remover.submit(_remove, folder)
-    except RuntimeError:  # Python is about to end
-        _remove(folder)
+    global _remover
+    with _changed:
+        _changed.wait_for(lambda: len(_folders) < MOST_FOLDERS)
+        _folders[folder] = None
+        if _remover is None or not _remover.is_alive():  # a forked process has no threads
+            _remover = threading.Thread(target=_remove_each, name="remover", daemon=True)
+            _remover.start()
+        _changed.notify_all()
 
 
 def finish_removals() -> None:
-    """Wait until what was to be removed is: for a process that ends with os._exit, which leaves
-    threads as they are. What comes later is removed at once."""
-    _remover.shutdown()
+    """Wait until what was to be removed is: for a process that ends with os._exit."""
+    with _changed:
+        _changed.wait_for(lambda: not _folders)
 
 
-def _remove(folder: Path) -> None:
-    try:
+def _remove_each() -> None:
+    while True:
+        with _changed:
+            _changed.wait_for(lambda: len(_folders) > 0)
+            folder = next(iter(_folders))
         shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        _room.release()
+        with _changed:
+            del _folders[folder]
+            _changed.notify_all()
+
+
+@atexit.register
+def _hand_over() -> None:
+    """Leave to a process of its own what is not removed when Python ends: a run's cases take
+    seconds, in which a user would wait for nothing."""
+    with _changed:
+        left = list(_folders)
+    if left:
+        subprocess.Popen(
+            ["rm", "-rf", "--", *left],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 class Background:

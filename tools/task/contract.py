@@ -138,7 +138,7 @@ class Arg(Value):
     index: Index | None = None
     """Legal values of an argument of integers that holds places in another; the judge draws
     them."""
-    weight: bool = False  # it holds the same in every call, see plan/early_reads.py
+    weight: bool = False  # it holds the same in every call, see run/launch_plans.py
     optional: bool = False
     """A caller may pass a null pointer."""
     judged: Judged | None = None

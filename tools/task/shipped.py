@@ -35,8 +35,8 @@ def task_folder(name_or_folder: str) -> Path:
         shipped = shipped_folder(name_or_folder)
         if (folder / "task.toml").is_file() and not folder.samefile(shipped):
             raise BadInput(
-                f"{folder} is both a task of Astra and a folder here: write ./{folder} for the"
-                " folder; without ./, the name means Astra's task"
+                f"{folder} is both a shipped task and a folder here: write ./{folder} for the"
+                " folder; without ./, the name means the shipped task"
             )
         return shipped
     if folder.is_dir():

@@ -3,7 +3,6 @@
 raw_samples  all samples of a case as text for a transcript, and back
 verdict      times every case; the rule: faster, tie or slower than the baseline
 gpu_samples  a GPU's raw samples to one case's time: interval, A/A noise, limits
-timed_sets   what timed launches on a GPU wrote, judged by the oracle where the device saw doubt
 module_times  a candidate beside the PyTorch module that its task is
 regression   is a kernel slower: the rule of gate and of --fail-if slower
 best         the best of several candidates, also where memory counts

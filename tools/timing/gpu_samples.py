@@ -10,7 +10,7 @@ import numpy as np
 
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.raw_times import Block, RawTimes
+from astra_chat.tools.run.protocol import Block, RawTimes
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.raw_samples import pack

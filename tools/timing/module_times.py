@@ -23,15 +23,15 @@ from astra_chat.tools.run.protocol import (
     CallRequest,
     ModuleReport,
     ModuleRequest,
+    RawTimes,
     read_report,
 )
-from astra_chat.tools.run.raw_times import RawTimes
 from astra_chat.tools.run.requests import Batch
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, signal_name
 from astra_chat.tools.timing.gpu_samples import case_limit_us, interval, time_of
-from astra_chat.tools.timing.timed_sets import judged
+from astra_chat.tools.timing.verdict import judged
 from astra_chat.tools.types import Case, Implausible, MeasuredTime, Value, Wrong
 
 CHILD = "astra_chat.tools.runners.cuda_module"

@@ -11,7 +11,7 @@ import zlib
 
 from pydantic import ValidationError
 
-from astra_chat.tools.run.raw_times import RawTimes
+from astra_chat.tools.run.protocol import RawTimes
 from astra_vgpu.ground.errors import BadInput
 
 MOST_BYTES = 2**24

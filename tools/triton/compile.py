@@ -194,7 +194,7 @@ def _read(content: bytes, count: int) -> list[_Answer]:
         if one.scratch_bytes:
             raise NotCompiled("it uses scratch memory that Triton's own launcher allocates")
     if len(made) != count:
-        raise NotCompiled(f"it answered {len(made)} of {count} variants")
+        raise NotCompiled(f"it returned only {len(made)} of {count} variants")
     return made
 
 

@@ -225,8 +225,8 @@ def _within_before(pairs: Sequence[VariantPair]) -> float:
 
 def _bias_table() -> Iterator[str]:
     yield (
-        "| task | time, before | time, now | constant from the other two, us | time with that"
-        " | ratio, before | ratio, now | ratio with that |"
+        "| task | time, before | time, now | constant from the other two, us | time with it"
+        " | ratio, before | ratio, now | ratio with it |"
     )
     yield "|---|---|---|---|---|---|---|---|"
     points = [point for point in tasks.judged_points() if not point.start]

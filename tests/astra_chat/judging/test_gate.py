@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
-from astra_chat.judging.gate import GateReport, _report, gate
-from astra_chat.judging.gate_files import junit, sarif
+from astra_chat.judging.gate import GateReport, _report, gate, junit, sarif
 from astra_chat.tools.timing.regression import losses
 from astra_chat.tools.types import Finding, Outcome, Refused
 from astra_vgpu.ground.errors import BadInput

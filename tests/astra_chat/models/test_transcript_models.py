@@ -128,7 +128,7 @@ def test_that_of_a_shipped_task_brings_its_options(task: Task, path: Path) -> No
         assert (asked.device.kind, asked.options.budget) == (device, budget)
     accepted(RunOptions(), SessionOptions(), found.model_copy(update={"rounds": 3}), path, [])
     assert (found.strategy, found.cases, found.tune) == (recorded.strategy, "bench", 16)
-    with pytest.raises(BadInput, match="topk_softmax has --strategy single and --baseline sglang"):
+    with pytest.raises(BadInput, match="was made with --strategy single and --baseline sglang"):
         by_default(shipped, RunOptions.given(strategy="best"))
     copy = shipped.model_copy(update={"folder": task.folder})
     (task.folder / TRANSCRIPT).write_bytes((shipped.folder / TRANSCRIPT).read_bytes())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.optimize.patch import Change, like, patch_text
+from astra_chat.optimize.written import Change, like, patch_text
 
 OLD = "".join(f"line {i}\n" for i in range(40))
 NEW = OLD.replace("line 3\n", "line three\nand more\n").replace("line 30\n", "")

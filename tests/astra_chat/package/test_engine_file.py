@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from astra_chat.package.engine_file import EngineFile, forwarded, read_engine_file
-from astra_chat.package.hooks import hooks_source
+from astra_chat.package.folder import hooks_source
 from astra_chat.package.sglang_pr import predicate
 from astra_chat.tools.task.folder import find_task, load_task, task_names
 from astra_vgpu.ground.errors import BadInput

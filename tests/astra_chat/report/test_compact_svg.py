@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from astra_chat.report.compact_svg import compact
+from astra_chat.report.figures import compact
 
 
 def matplotlib_svg() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from astra_chat.session.torch_operator import operator_source
+from astra_chat.session.export import operator_source
 from astra_chat.tools.task.folder import Task, load_task
 
 CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.recordings.reading import read_recorded
-from astra_chat.tools.run.raw_times import Block, RawTimes
+from astra_chat.tools.run.protocol import Block, RawTimes
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.types import Device, MeasuredTime

@@ -74,7 +74,7 @@ def test_parts_hold_each_pair_once(tmp_path: Path) -> None:
 def test_the_page_says_what_is_missing() -> None:
     made = tables([{"name": "kb_1_21", "file": "level1/21_Sigmoid.py", "comes": True, "new_s": 3}])
     lacking = [one.replace("_", ", ") for one in PROBLEMS if one != "1_21"]
-    assert "| 1, 21 | yes, 3 s |" in made and f"{MISSING}: {'; '.join(lacking)}" in made
+    assert "| 1, 21 | yes, 3 s |" in made and f"(level, number): {'; '.join(lacking)}" in made
     page = "a\n<!-- python -m lab.rejudge.page -->\nold\n<!-- end -->\nb\n"
     assert written(page, "new").count("new") == 1 and "old" not in written(page, "new")
     with pytest.raises(BadInput, match="marks"):

@@ -13,8 +13,8 @@ import pytest
 from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.new.unfinished import launcher_problem
-from astra_chat.tools.plan.launch_failures import failure_text
 from astra_chat.tools.plan.record import called_once, record_each
+from astra_chat.tools.plan.report import failure_text
 from astra_chat.tools.policy.binary_audit import audit_beside
 from astra_chat.tools.policy.source_guard import guard_beside
 from astra_chat.tools.system.devices import pick_device

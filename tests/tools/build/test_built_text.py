@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
+from astra_chat.tools.build.nvcc import Unreadable, built_text, header_text
 from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.reader import read

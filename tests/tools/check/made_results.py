@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.precision_seen import PrecisionSeen
+from astra_chat.tools.check.error_norms import BaselineErrors, PrecisionSeen
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.beyond import BeyondOracle, FarFault
 from astra_chat.tools.check.calls import CheckProgress
-from astra_chat.tools.check.kernels import CheckedKernels, Launching
+from astra_chat.tools.check.kernels import BeyondOracle, CheckedKernels, FarFault, Launching
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system import background as module

@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 import pytest
 
-from astra_chat.tools.check.covering import OPEN, Levels, Row, covering_array, levels_of
+from astra_chat.tools.check.covering_cases import OPEN, Levels, Row, covering_array, levels_of
 
 SIZES = [(4,) * 15, (3, 2, 4, 2, 3, 5, 8, 8), (2, 2), (5,), (1, 1, 1, 1)]
 

@@ -8,8 +8,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import check
-from astra_chat.tools.check.covering import Row, covering_array, levels_of
-from astra_chat.tools.check.covering_cases import Fits, design
+from astra_chat.tools.check.covering_cases import Fits, Row, covering_array, design, levels_of
 from astra_chat.tools.check.hidden_cases import draw_confirming, draw_covering, draw_swept
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.oracle import Oracle

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from astra_chat.tools.check.causes import changes
-from astra_chat.tools.check.drawn_placements import placed
-from astra_chat.tools.check.hidden_cases import draw, draw_swept, twin
+from astra_chat.tools.check.hidden_cases import draw, draw_swept, placed, twin
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.task.groups import Group
 from astra_chat.tools.task.placement import layout, packed_pads

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from astra_chat.tools.check.drawn_dims import ROUND
-from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
+from astra_chat.tools.check.hidden_cases import all_round, at_served, at_usual, beside_round
 from astra_chat.tools.task.folder import find_task, task_names
 
 BUDGET = 2**16

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.drawn_ties import LEAST_BYTES, tied
 from astra_chat.tools.check.floats import ulp
+from astra_chat.tools.check.hidden_cases import LEAST_BYTES, tied
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, task_names

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.check.host_numbers import HostNumber, object_numbers, source_numbers
+from astra_chat.tools.check.known_numbers import HostNumber, object_numbers, source_numbers
 
 CODE = """
 typedef long long int64;

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.check.host_numbers import HostNumber
-from astra_chat.tools.check.known_numbers import gathered
+from astra_chat.tools.check.known_numbers import HostNumber, gathered
 from astra_chat.tools.check.ptx_numbers import ptx_numbers
 from astra_chat.tools.known import KnownNumbers
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.large_atol import large_atol
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.folder import Task, Tolerance, find_task
+from astra_chat.tools.task_validation import large_atol
 
 
 def made(folder: Path, task: Task, sizes: tuple[float, ...]) -> list[OracleCase]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import check
-from astra_chat.tools.check.last_store import with_last_store
+from astra_chat.tools.check.calls import check, with_last_store
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.requests import Call

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.check.failed import Failed
-from astra_chat.tools.check.lost_cases import below_floor, hopeful, instead
+from astra_chat.tools.check.lost_cases import Failed, below_floor, hopeful, instead
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, DTypeName, Unsupported

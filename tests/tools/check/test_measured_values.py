@@ -10,7 +10,7 @@ import pytest
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.floats import as_bytes, ulp
-from astra_chat.tools.check.measured_values import coded, elements, measured_args, pieces
+from astra_chat.tools.check.measured_values import coded, measured_args, piece, pieces
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import CANONICAL, OracleCase
 from astra_chat.tools.run.protocol import CaseReport
@@ -93,11 +93,12 @@ def test_a_result_that_is_absent_is_not_measured(tmp_path: Path) -> None:
 
 
 def test_a_code_means_itself_times_the_scale_that_was_written(scene: Scene) -> None:
-    got, expected, places = elements(TASK, CODES, scene.run())
+    whole = piece(TASK, CODES, scene.run())
+    got, expected, places = whole.got, whole.expected, whole.ran
     assert len(got) == TOKENS * HIDDEN and places[-1] == TOKENS * HIDDEN - 1
     assert np.abs(got - expected).max() <= 16.01  # half the distance of the largest codes
     scene.got_scales[3] *= 1.5
-    again = elements(TASK, CODES, scene.run())[0].reshape(TOKENS, HIDDEN)
+    again = piece(TASK, CODES, scene.run()).got.reshape(TOKENS, HIDDEN)
     one = got.reshape(TOKENS, HIDDEN)
     assert np.allclose(again[3], 1.5 * one[3]) and np.array_equal(again[4:], one[4:])
 

@@ -9,8 +9,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import CheckProgress, check
-from astra_chat.tools.check.drawn_rows import row_cases
-from astra_chat.tools.check.same_rows import SameRows
+from astra_chat.tools.check.same_rows import SameRows, row_cases
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.run.oracle import Oracle

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check import shipped_launcher as module
-from astra_chat.tools.check.shipped_launcher import launches_otherwise
+from astra_chat.tools.check import winner as module
+from astra_chat.tools.check.winner import launches_otherwise
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner

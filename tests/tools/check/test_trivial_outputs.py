@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.tools.check import trivial_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.check.lost_cases import Failed
 from astra_chat.tools.check.trivial_outputs import Trial, require_telling, trials, undetected
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.system.subprocesses import Stop

@@ -68,7 +68,7 @@ REFUSED = {
     "assembly": ("  auto h", '  asm("syscall");\n  auto h', "host assembly"),
     "loader": ("  auto h", '  dlopen("a", 1);\n  auto h', "at run time"),
     "signal": ("  auto h", "  raise(9);\n  auto h", "operating system"),
-    "python": ("  auto h", "  py::gil_scoped_acquire g;\n  auto h", "registered by Astra"),
+    "python": ("  auto h", "  py::gil_scoped_acquire g;\n  auto h", "Astra registers forward"),
     "address": (
         "  auto h",
         "  auto a = uintptr_t(x.data_ptr());\n  auto h",

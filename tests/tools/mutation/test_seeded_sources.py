@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.mutation import seeded_sources
+from astra_chat.tools.mutation import mutant_runs
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
@@ -35,9 +35,9 @@ class OneBug:
 def test_a_candidates_bugs_count_beside_the_baselines(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeded_sources, "Scorer", OneBug)
+    monkeypatch.setattr(mutant_runs, "Scorer", OneBug)
     oracle = Oracle(task)
-    both = seeded_sources.SeededSources(task, oracle, Stop(), Entropy(), lambda *_: None)
+    both = mutant_runs.SeededSources(task, oracle, Stop(), Entropy(), lambda *_: None)
     alone = both.score([CASE], 3, SCALAR)
     assert alone.mutants == (f"bug of {candidate_id(SCALAR)}",) and alone.also == ""
     assert both.score([CASE], 3, SCALAR, SCALAR) == alone

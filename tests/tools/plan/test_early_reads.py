@@ -8,7 +8,6 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
     KernelNode,
@@ -16,7 +15,7 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
     VariableAddress,
 )
-from astra_chat.tools.run.launch_plans import LaunchPlans
+from astra_chat.tools.run.launch_plans import EarlyReads, LaunchPlans
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import load_task

@@ -10,11 +10,12 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.record import record, record_each
-from astra_chat.tools.plan.recordings import (
+from astra_chat.tools.plan.record import (
     VARIABLES,
     drawn_environments,
     drawn_states,
+    record,
+    record_each,
     with_rounding,
 )
 from astra_chat.tools.task.folder import Task, find_task
@@ -97,8 +98,8 @@ FAILED = {
     " (0, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory: grid.x is 0, but must"
     " be at least 1",
     "beyond_launch_bounds": "CUDA error 1 (invalid argument): kernel bounded, grid (1, 1, 1), block"
-    " (128, 1, 1), 0 bytes of dynamic shared memory: 128 threads in a block, but at most 64 by the"
-    " kernel's __launch_bounds__",
+    " (128, 1, 1), 0 bytes of dynamic shared memory: 128 threads in a block, but"
+    " __launch_bounds__ allows at most 64",
     "second_is_too_large": "launch 2 of the launcher fails with CUDA error 1 (invalid argument):"
     " kernel staged, grid (3, 1, 1), block (128, 1, 1), 60,000 bytes of dynamic shared memory:"
     " at most 49,152 bytes without"

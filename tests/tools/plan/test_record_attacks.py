@@ -83,7 +83,7 @@ CRASHED = {
     "writes_device": "host code writes to device memory: out, offset 4",
     "memset_outside": "returned CUDA error 1 (invalid argument)",
     "memset_before": "returned CUDA error 1 (invalid argument)",
-    "too_many_threads": "65 threads in a block, but at most 64 by the kernel's __launch_bounds__",
+    "too_many_threads": "65 threads in a block, but __launch_bounds__ allows at most 64",
     "forged_kernel": "the recorder did not write",
     "forged_grid": "the recorder did not write",
     "forged_block": "the recorder did not write",

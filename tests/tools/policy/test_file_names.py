@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.cpp_tokens import Code, tokens
-from astra_chat.tools.policy.file_names import file_names
+from astra_chat.tools.policy.source_guard import file_names
 
 REFUSED = {
     "its first letter": "constexpr char c = __FILE__[0];",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.cpp_tokens import Code, tokens
-from astra_chat.tools.policy.inline_assembly import assembly
+from astra_chat.tools.policy.source_guard import assembly
 
 
 def found(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.profiling import metrics as m
-from astra_chat.tools.profiling.counts import WORDS, counted_reports, with_counts
+from astra_chat.tools.profiling.profile import WORDS, counted_reports, with_counts
 from astra_chat.tools.report.results_text import metrics_text
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport

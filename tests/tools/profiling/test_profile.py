@@ -17,10 +17,15 @@ from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling import nsight_compute as module
 from astra_chat.tools.profiling import profile as profiling
-from astra_chat.tools.profiling.counts import counter_metrics, source_lines
 from astra_chat.tools.profiling.hardware_counters import HardwareCounters, NotPermitted
 from astra_chat.tools.profiling.nsight_compute import by_ncu, read_ncu, short_name
-from astra_chat.tools.profiling.profile import profile_by, profile_gpu, together
+from astra_chat.tools.profiling.profile import (
+    counter_metrics,
+    profile_by,
+    profile_gpu,
+    source_lines,
+    together,
+)
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CountedLaunch

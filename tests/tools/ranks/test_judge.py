@@ -31,9 +31,9 @@ NAME = "allreduce_add_rmsnorm"
 KERNELS = ("baseline.cu", "script/pull.cu", "script/by_size.cu")
 SOME_FAULTS = (
     "barrier: none after",
-    "reuse: one place",
-    "wrong rank: the own row",
-    "rank 0 signals nobody",
+    "reuse: one slot",
+    "wrong rank: the rank's own row",
+    "rank 0 signals no peer",
     "rank: killed",
 )
 
@@ -191,7 +191,7 @@ def two_gpus() -> Iterator[RanksJudge]:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    ("fault", "outcome"), [("rank: killed", Crashed), ("rank 0 signals nobody", TimedOut)]
+    ("fault", "outcome"), [("rank: killed", Crashed), ("rank 0 signals no peer", TimedOut)]
 )
 def test_planted_faults_are_found_on_two_gpus(
     two_gpus: RanksJudge, fault: str, outcome: type[object]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.run.kept_results import KIND, KeptResults
-from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.oracle import KIND, KeptResults, Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.types import Case

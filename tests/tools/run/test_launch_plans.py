@@ -14,7 +14,7 @@ from astra_chat.tools.plan.record import record_each
 from astra_chat.tools.run import launch_plans as module
 from astra_chat.tools.run.launch_plans import MANY, MAX_CRASHES, LaunchPlans, recorded_apart
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.system.fork_servers import server_of
+from astra_chat.tools.system.forked import server_of
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Case, Crashed, Refused

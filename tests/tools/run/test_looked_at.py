@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.case_run import SMALL_BYTES, CaseRun, looked_at
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.looked_at import SMALL_BYTES, looked_at
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task

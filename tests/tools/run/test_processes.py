@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.tools.run.processes import ProcessPool
+from astra_chat.tools.run.runner import ProcessPool
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 
 MODULE = "astra_chat.tools.runners.translate"

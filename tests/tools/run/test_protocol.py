@@ -12,6 +12,7 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.run.protocol import (
     BadReport,
+    Block,
     CallRequest,
     CaseReport,
     CountedLaunch,
@@ -20,9 +21,9 @@ from astra_chat.tools.run.protocol import (
     Started,
     UnsafeCall,
     VirtualRequest,
+    WarmReplay,
     parsed,
 )
-from astra_chat.tools.run.raw_times import Block, WarmReplay
 from astra_chat.tools.types import Case
 from astra_chat.tools.virtual_gpu.adapter import Counters
 from tests.time_samples import READING, raw_times

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from astra_chat.tools.check.kinds.elements import most_off
+from astra_chat.tools.check.kinds import most_off
 from astra_chat.tools.runners import cuda_compare as module
 from astra_chat.tools.runners.cuda_compare import (
     codes_apart,

@@ -54,7 +54,7 @@ class Timed:
         return out
 
     def verified(self, fault: tuple[TimedMode, int] | None = None) -> CaseReport:
-        from astra_chat.tools.runners.cuda_verify import verified
+        from astra_chat.tools.runners.cuda_timing import verified
 
         for mode, sets in self.launched.items():
             self.sets.refill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from astra_chat.tools.runners.planting import WAYS, planted
+from astra_chat.tools.runners.oracle import WAYS, planted
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case, DTypeName
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from astra_chat.tools.runners.answers import Tensors
-from astra_chat.tools.runners.soundness import fault
+from astra_chat.tools.runners.oracle import fault
 from astra_chat.tools.task.folder import Task, load_task
 
 CONTRACT = """

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +45,22 @@ def test_what_fails_is_left_to_whoever_needs_it(
     background.start()
     background.wait()
     assert capsys.readouterr().err == ""
+
+
+ENDS_AT_ONCE = """
+import sys
+from pathlib import Path
+from astra_chat.tools.system.background import remove_soon
+for name in sys.argv[1:]:
+    remove_soon(Path(name))
+"""
+
+
+def test_what_is_not_removed_when_python_ends_is_removed_after_it(tmp_path: Path) -> None:
+    folders = [tmp_path / f"{number}" for number in range(4)]
+    for folder in folders:
+        for file in range(500):
+            (folder / f"{file}").mkdir(parents=True)
+    subprocess.run([sys.executable, "-c", ENDS_AT_ONCE, *folders], check=True)
+    while list(tmp_path.iterdir()):  # the suite's limit ends what hangs
+        os.sched_yield()

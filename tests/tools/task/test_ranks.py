@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.agents.prompt import ranks, taxes
 from astra_chat.agents.prompt_section import ChatContext
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.search_sections import ranks, taxes
 from astra_chat.tools.ranks.groups import contract_of
 from astra_chat.tools.task.folder import Task, find_task, load_task
 from astra_chat.tools.task.ranks import of_all, of_rank

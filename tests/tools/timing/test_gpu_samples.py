@@ -10,8 +10,7 @@ import pytest
 
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import CaseReport
-from astra_chat.tools.run.raw_times import Block
+from astra_chat.tools.run.protocol import Block, CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import (

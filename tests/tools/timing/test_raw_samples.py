@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from astra_chat.tools.run.raw_times import Block, ClockReading, WarmReplay
+from astra_chat.tools.run.protocol import Block, ClockReading, WarmReplay
 from astra_chat.tools.timing.raw_samples import MOST_BYTES, pack, unpack
 from astra_vgpu.ground.errors import BadInput
 from tests.time_samples import raw_times

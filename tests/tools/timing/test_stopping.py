@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from astra_chat.tools.run.raw_times import Block, ClockReading
+from astra_chat.tools.run.protocol import Block, ClockReading
 from astra_chat.tools.runners.cuda_timing import MAX_BLOCKS, MIN_BLOCKS, _known
 from astra_chat.tools.timing.gpu_samples import interval, log_ratios
 

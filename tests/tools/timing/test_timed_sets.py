@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.distribution import honest
+from astra_chat.tools.check.kinds import honest
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.protocol import CaseReport, FetchedSet
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.timing.timed_sets import judged
+from astra_chat.tools.timing.verdict import judged
 from astra_chat.tools.types import Case, Wrong
 from astra_vgpu.ground.errors import BadInput
 from tests.contracts.planted import contract

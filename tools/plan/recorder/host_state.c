@@ -1,6 +1,6 @@
 /* The state of the host in which a launcher is called, drawn for each recording: a server may call it
  * in any. Floating point: rounding, flushing of denormals, sticky exceptions; errno; blocked signals.
- * The numbers of the bits are those of tools/plan/recordings.py. */
+ * The numbers of the bits are those of tools/plan/record.py. */
 #include "recorder.h"
 #include <errno.h>
 #include <locale.h>

@@ -38,7 +38,7 @@ class CountingWork:
     def __init__(self, task: Task, asked: RankRequest, rank: Rank, shared: Shared) -> None:
         """Raises ValueError where the rank is no virtual GPU."""
         if not isinstance(rank, VirtualRank):
-            raise ValueError("calls are counted on virtual GPUs")
+            raise ValueError("calls are counted only on virtual GPUs")
         self._asked, self._rank, self._shared = asked, rank, shared
         self._calls = SideCalls(task, asked, rank, shared)
         self._names = [n for n in shared.own if n != self._calls.ranks.shared.arg.name]
@@ -156,5 +156,5 @@ class CountedBytes(np.ndarray[Any, Any]):
     def bytes_read(self) -> NDArray[np.bool_]:
         """Which bytes were read so far. Raises ValueError for what counts nothing."""
         if self.seen is None:
-            raise ValueError("no view made by CountedBytes.of")
+            raise ValueError("this is not a view made by CountedBytes.of")
         return self.seen

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from astra_vgpu.c_engine.steps import Step, Variables
 from astra_vgpu.isa.clocks import CYCLES_PER_STEP
+from astra_vgpu.lowering.float_bits import is_arithmetic
 from astra_vgpu.lowering.shared_arrays import SharedArray
 from astra_vgpu.numpy_engine.code import Place
 from astra_vgpu.ptx.modifiers import Modifiers
@@ -128,6 +129,8 @@ class Unit:
     """Whether a loop of the kernel looks at what others store: ordered_accesses.looks_in_loops."""
     float_stores: Mapping[int, str]
     """Float type of what a store writes, by its id(): float_stores.float_stores."""
+    read_as_bits: frozenset[str]
+    """Registers in which NaNs have a GPU's bits: float_bits.registers_read_as_bits."""
     sums: frozenset[int]
     """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     deciding: frozenset[int]
@@ -255,6 +258,8 @@ class Code(Modifiers):
             raise self.refuse("this destination on the C engine")
         number = self.unit.number(operand)
         raw = to_raw(value, type_name, operand.bits)
+        if operand.name in self.unit.read_as_bits and is_arithmetic(self.instruction):
+            raw = f"one_nan({raw})"
         self.steps.append(
             Step(
                 f"({raw})",

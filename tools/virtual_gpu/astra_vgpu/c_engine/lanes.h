@@ -124,6 +124,8 @@ PAIRS(s, int16_t)
 /* Floats. */
 INLINE int nan32(float a) { return a != a; }
 INLINE int nan64(double a) { return a != a; }
+/* The NaN of a GPU's arithmetic for each NaN, of raw bits. */
+INLINE uint32_t one_nan(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a; }
 INLINE float ftz(float a) {
   const uint32_t raw = bits32(a);
   return f32(raw & 0x7F800000u ? raw : raw & 0x80000000u);

@@ -13,6 +13,7 @@ from astra_vgpu.c_engine.code import Code, Unit
 from astra_vgpu.c_engine.control import translate_end
 from astra_vgpu.c_engine.steps import Step, block_text, find_uniform
 from astra_vgpu.lowering.control_flow import BasicBlock, local_registers
+from astra_vgpu.lowering.float_bits import registers_read_as_bits
 from astra_vgpu.lowering.float_stores import float_stores
 from astra_vgpu.lowering.post_dominators import post_dominators
 from astra_vgpu.lowering.shared_arrays import SharedArray, reached_arrays
@@ -85,6 +86,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
         runs=store_runs(prepared.blocks),
         looks=prepared.looks,
         float_stores=float_stores(prepared.blocks),
+        read_as_bits=registers_read_as_bits(prepared.blocks),
         sums=prepared.sums,
         deciding=prepared.deciding,
         data_reads=prepared.data_reads,

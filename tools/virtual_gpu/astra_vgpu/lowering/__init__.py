@@ -11,6 +11,7 @@ post_dominators    basic blocks through which all lanes of one come later
 clock_waits        loops that only wait for a clock
 waits              loads and atomics in loops that wait for other threads
 regions            basic blocks that ptxas merges: predication and unrolling
+float_bits         registers of floats whose bits are read
 float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something
 data_reads         atomic operations and acquire loads that fetch data

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from astra_vgpu.isa.clocks import CLOCKS
+from astra_vgpu.lowering.float_bits import is_arithmetic
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.dtypes import (
     Array,
@@ -21,6 +22,7 @@ from astra_vgpu.numpy_engine.dtypes import (
     unsigned,
 )
 from astra_vgpu.numpy_engine.frame import Active, Frame
+from astra_vgpu.numpy_engine.rounding import one_nan
 from astra_vgpu.ptx.modifiers import Modifiers, needs_gpu
 from astra_vgpu.ptx.syntax import (
     Immediate,
@@ -85,6 +87,8 @@ class Unit:
     """id() of each ordered read that looks at no flag: data_reads.data_reads."""
     float_stores: Mapping[int, str] = field(default_factory=dict)
     """Float type of what a store writes, by its id(): float_stores.float_stores."""
+    read_as_bits: frozenset[str] = frozenset()
+    """Registers in which NaNs have a GPU's bits: float_bits.registers_read_as_bits."""
     sums: frozenset[int] = frozenset()
     """id() of each atomic update whose result nothing reads: ordered_accesses.unread_updates."""
     numbers: dict[str, int] = field(default_factory=dict)
@@ -213,6 +217,8 @@ class Code(Modifiers):
         if operand.bits > width:
             wide = unsigned(operand.bits)
             return lambda f, value: put(f, resize(value, wide))
+        if operand.name in self.unit.read_as_bits and is_arithmetic(self.instruction):
+            return lambda f, value: put(f, one_nan(value))
         return put
 
     def _put(self, number: int, local: bool) -> Write:

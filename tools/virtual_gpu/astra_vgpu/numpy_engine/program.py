@@ -24,6 +24,7 @@ from astra_vgpu.lowering.control_flow import (
     local_registers,
 )
 from astra_vgpu.lowering.data_reads import data_reads
+from astra_vgpu.lowering.float_bits import registers_read_as_bits
 from astra_vgpu.lowering.float_stores import float_stores
 from astra_vgpu.lowering.inline import FlatKernel, inline
 from astra_vgpu.lowering.local_memory import kept_in_registers
@@ -232,6 +233,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
         deciding=prepared.deciding,
         data_reads=prepared.data_reads,
         float_stores=float_stores(blocks),
+        read_as_bits=registers_read_as_bits(blocks),
         sums=prepared.sums,
     )
     params = {p.name: p.offset for p in kernel.params}

@@ -331,6 +331,13 @@ def _extreme(a: Array, b: Array, choose: Any, join: Any, keep_nan: bool) -> Arra
     return np.where(lost, canonical_nan(a.dtype), result) if lost.any() else result
 
 
+def one_nan(value: Array) -> Array:
+    """32-bit values of float32 with the NaN of a GPU's arithmetic for each NaN."""
+    bad = np.isnan(value.view(np.float32))
+    nan = canonical_nan(np.dtype(np.float32)).view(value.dtype)
+    return np.where(bad, nan, value) if bad.any() else value
+
+
 def canonical_nan(dtype: Any) -> Array:
     bits = np.uint32(0x7FFFFFFF) if dtype == np.float32 else np.uint64(0x7FF8000000000000)
     return np.array(bits).view(dtype)

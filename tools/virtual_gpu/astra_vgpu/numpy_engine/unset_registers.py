@@ -67,6 +67,7 @@ class Twins:
         self._registers = {r.name: r for b in blocks for r in _named(b)} if watched else {}
         self._twins = {name: Register(f"{name}'", self._registers[name].type) for name in watched}
         unit.local |= {self._twins[name].name for name in self._twins if name in unit.local}
+        unit.read_as_bits |= {self._twins[n].name for n in self._twins if n in unit.read_as_bits}
 
     @property
     def numbers(self) -> dict[int, int]:
