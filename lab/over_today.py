@@ -74,8 +74,8 @@ The table gives the speedup of each task's fastest winner over the fastest kerne
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
 corrected. *Side by side*: winner and rival were timed in one run; *two runs*: each was timed
 against our baseline; *both*: some rivals in one way, some in the other. The ratio of a case is the
-lowest over its rivals. The *two runs* figures compare topk_softmax and small calls of moe_align_block_size with a
-library that SGLang no longer calls for them."""
+lowest over its rivals. The *two runs* figures compare topk_softmax and small calls of
+moe_align_block_size with a library that SGLang no longer calls for them."""
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,9 @@ LONGEST_OF = 4
 """Lengths that are drawn, of which the longest is taken: short rows have but one order."""
 MOST_ROWS = 2**13
 """Most rows of a call."""
+MANY_ROWS, MANY_BYTES = 2560, 84 * 2**20
+"""Rows of a group, of which FEWER leaves more than 16 for each of 148 multiprocessors: a kernel may
+add up rows in another way there; and most bytes that its large call reads and writes."""
 DRAWS = {1: 8, 2: 4}
 """Calls of so many rows, and of all others one."""
 FEWER = 16
@@ -172,7 +175,8 @@ def row_cases(
     """The calls of all groups, a large one first and then those on its rows. `known`: sizes that
     the candidate's code compares with. Each combination of dtypes has a group of rows of a served
     length and one of a drawn length; the first is large for one that is drawn and for the most
-    precise, and to confirm a winner for all."""
+    precise, and to confirm a winner for all. The most precise, and to confirm all, also have one of
+    MANY_ROWS, of a served length with which these fit."""
     rule = task.batch_invariant
     if rule is None:
         return []
@@ -186,6 +190,16 @@ def row_cases(
         odd_ones = [odd(task, kind, rng, ODD_ROW_BYTES) for _ in range(LONGEST_OF)]
         longest = max(odd_ones, key=lambda dims: task.size_bytes(kind.case({**dims, name: 1})))
         extents.append((kind, longest, SMALL_BYTES))
+    for kind in task.combinations if confirming else (precise,):
+        sizes = {
+            task.size_bytes(kind.case(dims)): dims
+            for case, _ in (*task.bench, *task.demo)
+            for dims in [{**case.dims, name: MANY_ROWS}]
+        }
+        fit = sorted(size for size in sizes if size <= MANY_BYTES)
+        if fit:
+            size = rng.choice(fit)
+            extents.append((kind, {**sizes[size], name: 1}, size))
     return [
         case
         for kind, dims, most in extents

@@ -66,6 +66,10 @@ FAULTS: Mapping[str, tuple[str, str]] = {
         LOOP,
         BACKWARDS.replace("{when}", "blockIdx.x % 2 == 1"),
     ),
+    "another order from 16 rows for each of 132 multiprocessors on": (
+        LOOP,
+        BACKWARDS.replace("{when}", "gridDim.x > 16 * 132"),
+    ),
     "another order for a row that is alone": (LOOP, BACKWARDS.replace("{when}", "gridDim.x == 1")),
 }
 
@@ -107,10 +111,12 @@ def test_the_baseline_has_the_same_bits_in_every_batch(device: str, oracle: Orac
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_kernel_that_looks_at_the_batch_is_wrong(fault: str, device: str, oracle: Oracle) -> None:
     source = planted(TASK.baseline, {fault: FAULTS[fault]})[fault]
-    outcome, _ = judged(source, group(WHOLE, 1, 7, 255), oracle, pick_device(device))
+    many = max(row_cases(TASK, "virtual", random.Random(3)), key=TASK.least_bytes)
+    whole = many if "16 * 132" in source else WHOLE
+    outcome, _ = judged(source, group(whole, 1, 7, 255), oracle, pick_device(device))
     assert isinstance(outcome, Wrong) and outcome.reason == "batch_variant"
-    said = describe(outcome)
-    assert "bits of a row depend on its batch" in said and "with tokens = 300 are the same" in said
+    said, rows = describe(outcome), whole.dims["tokens"]
+    assert "bits of a row depend on its batch" in said and f"tokens = {rows} are the same" in said
     assert "ulp" in outcome.note and f"row {outcome.index[0]} of" in outcome.note
 
 
@@ -143,7 +149,9 @@ def test_groups_have_single_rows_and_known_numbers_of_rows(confirming: bool) -> 
     cases = row_cases(TASK, "virtual", random.Random(3), [129, 10**6], confirming=confirming)
     large = [case for case in cases if not case.rows_of]
     assert {case.dtype for case in large} == set(TASK.dtypes)
-    assert len(large) == 6
+    assert len(large) == (9 if confirming else 7)
+    precise = [case for case in large if case.dtype == "float32"]
+    assert max(case.dims["tokens"] for case in precise if case.dims["h"] >= 2048) > 16 * 148
     assert max(TASK.least_bytes(case) for case in large) > 2**23
     for whole in large:
         counts = [c.dims["tokens"] for c in cases if c.rows_of and larger(c, "tokens") == whole]
