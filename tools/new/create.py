@@ -40,7 +40,7 @@ KEYWORDS = frozenset(
     " volatile while".split()
 )
 """Words that a task may be called by, and no launcher."""
-_ABOUT_DTYPES = re.compile(r"is left out|dispatch|d(ata )?type|matches the argument list", re.I)
+_ABOUT_DTYPES = re.compile(r"is left out|dispatch|d(ata )?type|argument list|has no member", re.I)
 
 
 def new_task(
