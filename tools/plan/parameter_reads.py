@@ -60,7 +60,7 @@ def _note(statement: str, reads: dict[str, Reads], cubin: Cubin, ptx: str) -> No
         if name not in reads or kernel is None or index >= len(kernel.parameters):
             continue
         size = kernel.parameters[index].bytes
-        read = range(size)
+        read: range | set[int] = range(size)
         if load and (width := _width(load[1])):
             start = int(load[4] or 0)
             read = range(start, min(start + width, size))
