@@ -27,7 +27,7 @@ from astra_chat.tools.new.source import (
 )
 from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
-from astra_chat.tools.new.trial import Tried, tried
+from astra_chat.tools.new.trial import UNBUILT, Tried, tried
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput, reading
@@ -40,7 +40,7 @@ KEYWORDS = frozenset(
     " volatile while".split()
 )
 """Words that a task may be called by, and no launcher."""
-_ABOUT_DTYPES = re.compile(r"is left out|dispatch|d(ata )?type|matches the argument list", re.I)
+_ABOUT_DTYPES = re.compile(r"is left out|dispatch|d(ata )?type|argument list|has no member", re.I)
 
 
 def new_task(
@@ -196,6 +196,8 @@ def _place(files: Sequence[Path], line: int) -> str:
 def _require_task(draft: Draft, notes: Sequence[str]) -> None:
     """Raises BadInput where no task can be made of it."""
     if not draft.dims or not any(t.written for t in draft.tensors):
+        if notes and notes[0].startswith(UNBUILT):
+            raise BadInput(f"of {draft.origin.split(';')[0]}: {notes[0]}")
         what = (
             "no tensor to write its result to"
             if draft.dims

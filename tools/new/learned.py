@@ -126,11 +126,8 @@ class _Check:
             if (found := self._with_scalar(scalar)) != self.draft:
                 return found
         flags = (self._with_flag(s) for s in self.draft.scalars if s.type == "bool")
-        return (
-            next((one for one in flags if one), None)
-            or self._of_some(sampled)
-            or self._of_pairs(dims)
-        )
+        flagged = next((one for one in flags if one), None)
+        return flagged or self._of_some(sampled) or self._of_pairs(dims)
 
     def _of_some(self, sampled: Mapping[str, Sequence[_Sample]]) -> Draft | None:
         """Where no relation tells all calls that meet the check: two dims that are equal in some of

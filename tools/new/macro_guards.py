@@ -46,14 +46,14 @@ def guarding_macro(notes: Sequence[str], project: Project) -> Guard | None:
 
 
 _OF_DTYPES = re.compile(
-    r"(?=\w*(?:ENABLE|AVAILABLE|SUPPORT|HAS|HAVE|USE|WITH))\w*(?:HALF|B?F(?:LOAT|P)?16|E4M3|E5M2|FP8)\w*"
+    r"(?=\w*(?:ENABLE|AVAILABLE|SUPPORT|HAS|HAVE|USE|WITH))\w*(?:HALF|B?F(?:LOAT|P)?16|E4M3|E5M2|FP8|CUDA$)\w*"
 )
-"""Names of macros with which a project's build includes an element type."""
+"""Names of macros with which a project's build includes an element type, or CUDA."""
 _OTHER_PLATFORM = re.compile(r"ROCM|HIP|AMD|MUSA|XPU|CPU|FNUZ")
 
 
 def dtype_macros(project: Project) -> tuple[str, ...]:
-    """Macros for element types that the project's files test, and neither they nor a -D define."""
+    """Macros for element types and for CUDA that files test, and neither they nor a -D define."""
     texts = [project.source, *project.headers.values()]
     defined = {flag.removeprefix("-D").partition("=")[0] for flag in project.defines}
     tested = list[str]()
@@ -71,7 +71,7 @@ def dtype_macros(project: Project) -> tuple[str, ...]:
 def dtype_hint(macros: Sequence[str]) -> str:
     """The message for the user."""
     flags = " ".join(f"-D {name}" for name in macros)
-    return f"your project's build likely defines macros for element types, as {flags} does here"
+    return f"your project's build likely defines macros that its files test, as {flags} does here"
 
 
 def _guards(name: str, text: str) -> Iterator[str]:

@@ -187,7 +187,7 @@ def _repository(file: Path) -> Path | None:
 def _home(name: str, near: Sequence[Path], root: Path | None) -> Path | None:
     """The folder from which `name` leads to a file. PyTorch's own headers are not looked for: no
     kernel is compiled with them."""
-    if extension_headers.stand_in(name):
+    if extension_headers.is_torchs(name):
         return None
     for folder in near:
         for place in (folder, folder / "include", folder / "csrc", folder / "src"):

@@ -54,7 +54,7 @@ _DECIDED = ("is left out", "build_timeout_s")
 _NUMBER = re.compile(r"\d+")
 _CHECKS = re.compile(r"^checks (\d+)$", re.MULTILINE)
 MOST_LINES = 12
-_UNBUILT = "the file does not build: "
+UNBUILT = "the file does not build: "
 _PLACE = re.compile(r"\(\d+\)|line \d+")
 _INSTRUCTION = re.compile(r"(?:Instruction|Feature) '([^']+)' not supported on \.target '(\w+)'")
 _NOT_LINKED, _UNCOUNTED = "exit status 127", 2**31
@@ -79,7 +79,7 @@ class Tried:
     @property
     def unbuilt(self) -> bool:
         """Whether the file did not build."""
-        return any(note.startswith(_UNBUILT) for note in self.notes)
+        return any(note.startswith(UNBUILT) for note in self.notes)
 
 
 def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
@@ -269,7 +269,7 @@ def _built(folder: Path) -> tuple[Task, Build] | str:
             " calls do not need, using the project's macros (-D)"
         )
     if isinstance(made, BuildFailed):
-        return _UNBUILT + _build_errors(made.log)
+        return UNBUILT + _build_errors(made.log)
     return task, made
 
 

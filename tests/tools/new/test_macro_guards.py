@@ -45,9 +45,14 @@ DISPATCH = """#ifdef LIB_ENABLE_BF16
 #define LIB_ENABLE_F16
 #elif defined(FP16_AVAILABLE)
 #ifdef USE_FAST_MATH
+#if defined(LIB_WITH_CUDA)
 """
 
 
 def test_macros_for_element_types() -> None:
     project = Project("", {"project/a.h": DISPATCH}, defines=("-DFP16_AVAILABLE",))
-    assert dtype_macros(project) == ("LIB_ENABLE_BF16", "LIB_ENABLE_FP8_E4M3")
+    assert dtype_macros(project) == (
+        "LIB_ENABLE_BF16",
+        "LIB_ENABLE_FP8_E4M3",
+        "LIB_WITH_CUDA",
+    )
