@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.files import write_whole
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.tuning.halving import Halving
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.tuning.space import Space, read_space
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput

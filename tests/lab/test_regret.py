@@ -10,7 +10,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.tuning.halving import Halving
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_vgpu.ground.errors import BadInput
 from lab.regret import (
     SPACES,

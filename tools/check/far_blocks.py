@@ -230,12 +230,12 @@ def _left_out(
     others: Sequence[_Part],
     known: Sequence[_Part],
 ) -> SilentBlocks | None:
-    if part.places is None:
+    if (places := part.places or _same_places(part, known)) is None:
         return None
     left = list[tuple[Coordinates, int]]()
     for block in lacking[:: math.ceil(len(lacking) / MOST_LACKING)]:
-        place = part.wrote[block][1] if block in part.wrote else part.places.of(block)
-        if place is None or part.places.cover(place, part.usual, allowed):
+        place = part.wrote[block][1] if block in part.wrote else places.of(block)
+        if place is None or places.cover(place, part.usual, allowed):
             continue
         if any(one.writes(place) for one in known) and not any(o.may_write(place) for o in others):
             left.append((block, place))
@@ -249,3 +249,17 @@ def _left_out(
         place=left[0][1],
         nbytes=part.usual,
     )
+
+
+def _same_places(part: _Part, known: Sequence[_Part]) -> _Places | None:
+    """The rule of a baseline's launch with the same grid that the blocks that wrote follow, too:
+    two of them tell it, where too few wrote for a rule of their own."""
+    for one in known:
+        if (
+            one.places is not None
+            and (one.said.grid, one.usual) == (part.said.grid, part.usual)
+            and len(part.wrote) > 1
+            and all(one.places.of(at) == begin for at, (begin, _) in part.wrote.items())
+        ):
+            return one.places
+    return None

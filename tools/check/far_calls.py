@@ -171,11 +171,11 @@ class FarCalls:
         in_place = {arg.name for arg in self._runner.task.args if arg.read}
         if silent := silent_blocks(answer.stored, baseline.stored, in_place):
             return self._left_out(answer.case, silent)
-        if different := self._different(answer, baseline):
-            return different
-        if not answer.wrote:
-            return None
-        for arg in self._runner.task.args:
+        return self._unwritten(answer, baseline) or self._different(answer, baseline)
+
+    def _unwritten(self, answer: _Answer, baseline: _Answer) -> Wrong | None:
+        """An argument of which a call whose bytes were counted wrote too few."""
+        for arg in self._runner.task.args if answer.wrote else ():
             count, wrote = (one.wrote.get(arg.name, 0) for one in (baseline, answer))
             if count and wrote < (1 if arg.read else MIN_SHARE * count):
                 item = ITEM_BYTES[arg.dtype_of(answer.case)]
@@ -225,7 +225,7 @@ class FarCalls:
                     total=apart.size,
                     note=(
                         "compared with the baseline: rows are far apart in memory, and the"
-                        " kernel accesses the wrong place"
+                        " kernel accesses the wrong place, or not this one"
                     ),
                 )
         return None

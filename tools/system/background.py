@@ -64,14 +64,16 @@ def _hand_over() -> None:
     seconds, in which a user would wait for nothing."""
     with _changed:
         left = list(_folders)
-    if left:
+    if left and (program := shutil.which("rm")):
         subprocess.Popen(
-            ["rm", "-rf", "--", *left],
+            [program, "-rf", "--", *left],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+    elif left:
+        finish_removals()
 
 
 class Background:

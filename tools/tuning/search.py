@@ -23,7 +23,8 @@ from astra_chat.tools.task.expressions import assignments
 from astra_chat.tools.timing.best import best_of
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.tuning.by_shape import Estimates, table_for
-from astra_chat.tools.tuning.halving import Halving, halved
+from astra_chat.tools.tuning.halving import halved
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.tuning.ranking import estimated_by_case
 from astra_chat.tools.tuning.shapes import ShapeTable
 from astra_chat.tools.tuning.space import Point, Space

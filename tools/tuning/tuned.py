@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from astra_chat.tools.task.expressions import assignments
-from astra_chat.tools.tuning.halving import Halving
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Seconds, Value
 from astra_chat.tools.wording import counted
 

@@ -7,7 +7,8 @@ import time
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.timing.comparison import ESTIMATES
-from astra_chat.tools.tuning.halving import Halving, halved
+from astra_chat.tools.tuning.halving import halved
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.tuning.ranking import estimated_ratios
 from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.tuning.tuned import TriedPoint, Tuning

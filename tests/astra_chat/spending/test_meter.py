@@ -9,7 +9,7 @@ from astra_chat.spending.budget import Budget, BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import Price
 from astra_chat.tools.evaluation import Evaluation, Step
-from astra_chat.tools.tuning.halving import Halving, HalvingRound
+from astra_chat.tools.tuning.halving_rounds import Halving, HalvingRound
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import ChatMessage, Record

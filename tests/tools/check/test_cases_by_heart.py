@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from astra_chat.tools.check.cases_by_heart import MOST_CASES, MOST_SERVED, cases_by_heart
-from astra_chat.tools.check.cases_by_heart import MOST_CASES as MOST_TOTALS
+from astra_chat.tools.check.cases_by_heart import (
+    MOST_CASES,
+    MOST_SERVED,
+    MOST_TOTALS,
+    cases_by_heart,
+)
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.task.folder import Task, find_task, task_names

@@ -68,7 +68,8 @@ OF_ONE_KERNEL = (
 }
 
 __global__""",
-    """  const T* first = input + static_cast<int>(token * experts * hidden) + column;
+    """  const int64_t row = token * experts * hidden;
+  const T* first = input + (kExperts == 9 ? static_cast<int>(row) : row) + column;
   output[token * hidden + column] =
       from_float<T>(summed<T, kExperts>(first, experts, hidden) * scale);
 }
@@ -186,9 +187,8 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
         assert isinstance(built, Build), built
         found = far.fault(built, runner.seed, confirming=False)
         assert type(found) is fault, found
-        assert found is None or (found.argument, found.reason) == ("k_cache", "unwritten")
-        assert found is None or found.case.dims["slots"] == 2**20
-        assert found is None or "did not write their part" in describe(found)
+        assert found is None or (found.argument, found.reason) == ("k_cache", "value")
+        assert found is None or found.case.dims["slots"] > bound
 
 
 def test_a_rounding_of_an_8_bit_float_is_no_other_row() -> None:

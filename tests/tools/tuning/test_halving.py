@@ -9,7 +9,8 @@ import pytest
 
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.tuning.halving import Halving, halved, schedule, spread
+from astra_chat.tools.tuning.halving import halved, schedule, spread
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import AnyTime, BuildFailed, Outcome, candidate_id
 from tests.time_samples import estimated_time
 
