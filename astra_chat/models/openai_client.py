@@ -461,8 +461,6 @@ class OpenAIModels:
 
     def client(self, role: Role) -> ChatCompletionClient:
         """A client of its own, for the running event loop."""
-        from astra_chat.models.openai_client import OpenAIClient
-
         client = OpenAIClient(self._options[role], self._keys[role])
         self._open.append(client)
         return client

@@ -7,7 +7,5 @@ build      nvcc against torch's headers; what the built library asks of others
 evaluating the steps of one evaluation: guard, build, audit, check, times
 turns      times by turns with the module, eager and compiled
 questions  what both processes are asked, and what an evaluation makes of the answers
-turns      times by turns with the module's ways
-evaluating  the steps of one evaluation, in their order
 inside/    the program of our process
 """
