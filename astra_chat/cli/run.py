@@ -12,7 +12,7 @@ from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
 from astra_chat.cli.options import JsonOption, known_task, options
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared
-from astra_chat.tools.sandbox.kept_memory import keep_arrays
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from astra_chat.session.results import RunResult
@@ -73,7 +73,7 @@ def held(
 ) -> RunResult:
     """Run by the arguments of `astra_chat.run`, and print what comes of it. `patch`: a patch is
     made of it next."""
-    keep_arrays()
+    keep_freed_memory()
     replayed = str(given.get("models") or "").startswith("replay:")
     if given.get("judge") in (None, "local") and not replayed:
         _begin_servers()

@@ -5,7 +5,6 @@ isolation  which isolation this machine has: bubblewrap, Landlock, seccomp
 launch     applies the sandbox, limits and privileges inside the child, then becomes the command
 fork_server  starts processes that have their modules loaded, each in its sandbox
 ready      waits for files that can be read
-kept_memory  freed arrays whose memory serves the next ones
 landlock   Landlock by system call: file access
 seccomp    seccomp filters; `lock` removes fork, exec and more before a candidate is loaded
 

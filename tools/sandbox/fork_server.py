@@ -26,8 +26,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from astra_chat.tools.sandbox import launch
-from astra_chat.tools.sandbox.kept_memory import keep_arrays
 from astra_chat.tools.sandbox.ready import ready
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 
 REPORT = 3
 """The number under which a forked process has the pipe to its judge."""
@@ -41,7 +41,7 @@ process id and, at the end, the exit code."""
 def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     modules = {name: import_module(name) for name in sys.argv[2:]}
-    keep_arrays()
+    keep_freed_memory()
     gc.freeze()  # a collection in a child would copy every page that holds an object
     # Threads of NumPy's libraries, which these start again in the child.
     warnings.simplefilter("ignore", DeprecationWarning)

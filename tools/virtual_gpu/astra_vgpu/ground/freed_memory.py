@@ -5,18 +5,22 @@ from __future__ import annotations
 import ctypes
 import functools
 
-KEPT_BYTES = 1 << 28
+TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4
+"""Options of glibc's mallopt (malloc.h)."""
+KEPT_BYTES = 1 << 30
+PAD_BYTES = 1 << 25
 
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Tells malloc not to give freed arrays back to the kernel between two instructions.
+    """Tells malloc not to give freed arrays back to the kernel, in this process and in those that
+    it forks.
 
-    The page faults of getting them again would cost several times what the arithmetic does.
+    The page faults of getting them again would cost several times what the arithmetic does. glibc
+    has no mmap threshold above 32 MiB, so it is told to map no array by itself. Another C library,
+    which has no mallopt, stays as it is.
     """
-    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        for option in (trim_threshold, mmap_threshold):
-            libc.mallopt(option, KEPT_BYTES)
-        libc.mallopt(top_pad, KEPT_BYTES // 8)
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(MMAP_MAX, 0)
+        mallopt(TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(TOP_PAD, PAD_BYTES)

@@ -1,4 +1,4 @@
-"""Arrays that are freed and made again: whether the kernel has to clear their pages anew."""
+"""Arrays that are freed and made again: whether the kernel must clear their pages again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 FAULTS = """
 import resource, sys
 import numpy as np
-from astra_chat.tools.sandbox.kept_memory import keep_arrays
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 if sys.argv[1:]:
-    keep_arrays()
+    keep_freed_memory()
 np.ones(2**26, np.uint8)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(8):
