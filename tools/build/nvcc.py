@@ -473,13 +473,13 @@ def parse_ptxas(log: str) -> tuple[Resources, ...]:
 # again:
 #
 # - Comments become blanks. Each line keeps its number, and as far as no blank is added its columns,
-# so that errors, line tables and profiles name the author's lines. - Two tokens that touch in the
-# source are separated by a blank wherever another reader could join   them: beside literals, and
-# where a digraph stood. - All else that touches goes on doing so, as #define F(x) and what the #
-# operator makes of an   argument (the text of an assertion) depend on it. There every reader must
-# end the first token:   neither a name nor a number holds punctuation in this place (the lexer
-# would have taken it in),   and of a run of punctuation only a comment or a literal could be more
-# than punctuation.
+#   so that errors, line tables and profiles name the author's lines.
+# - Two tokens that touch in the source are separated by a blank wherever another reader could join
+#   them: beside literals, and where a digraph stood.
+# - All else that touches goes on doing so, as #define F(x) and what the # operator makes of an
+#   argument (the text of an assertion) depend on it. There every reader must end the first token:
+#   neither a name nor a number holds punctuation in this place (the lexer would have taken it in),
+#   and of a run of punctuation only a comment or a literal could be more than punctuation.
 #
 # What is written reads as the same tokens, and is written as itself again.
 

@@ -13,7 +13,7 @@ error_norms        a kernel's error beside the baseline's own, in units in the l
 floats             dtypes as numbers: bytes to float64, rounding, ulps
 learning           the baseline run on cases, to learn its own errors there
 lost_cases         cases that the baseline fails: what is drawn instead, and the floor
-causes             why a baseline fails a legal case: one thing set back to usual
+causes             why a baseline fails a legal case: one thing at a time as in a case that passes
 hidden_cases       cases drawn from the whole legal domain: served and round extents, placements
 covering_cases     factors of a task and their levels; cases with all pairs or triples of them
 covering_options   levels of scalars, absent arguments and alignment

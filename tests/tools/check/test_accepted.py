@@ -128,20 +128,21 @@ class Scene:
         return places
 
 
-@pytest.fixture(scope="module")
-def accepting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    task = written(tmp_path_factory.mktemp("accepting"), ', judged = { by = "accept" }', ACCEPT)
+def scene(task: Task) -> Iterator[Scene]:
     oracle = Oracle(task)
     yield Scene(task, oracle)
     oracle.close()
+
+
+@pytest.fixture(scope="module")
+def accepting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("accepting")
+    yield from scene(written(folder, ', judged = { by = "accept" }', ACCEPT))
 
 
 @pytest.fixture(scope="module")
 def ordering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    task = written(tmp_path_factory.mktemp("ordering"), "", CANONICAL)
-    oracle = Oracle(task)
-    yield Scene(task, oracle)
-    oracle.close()
+    yield from scene(written(tmp_path_factory.mktemp("ordering"), "", CANONICAL))
 
 
 @pytest.mark.second_tier
